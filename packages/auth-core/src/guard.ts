@@ -170,7 +170,7 @@ function check<T>(
   else done()
 }
 
-/** Another guard of the same route has refused, and its answer is not sent. */
+/** Discards the refusal of another guard of the same route, which is not sent. */
 function takeBack(reply: GuardedReply): void {
   reply.removeHeader('www-authenticate')
   reply.removeHeader('retry-after')

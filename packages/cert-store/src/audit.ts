@@ -3,7 +3,7 @@ import { AUDIT_LOOKED_AT, type AuditEntry, type AuditRecord, type Store } from '
 import { type Age, isOld, MAX_ROWS } from './schema/sql.ts'
 import { AUDIT } from './schema/tables.ts'
 
-/** For an entry with a key that has a row: its count grows. */
+/** Adds to the count of a row that has the same key. */
 const COUNT = `
   ON CONFLICT (key) WHERE key IS NOT NULL DO UPDATE SET count = audit.count + excluded.count`
 // Names are a JSON array.

@@ -3,7 +3,7 @@ import type { EventRecord, Events } from './port/store.ts'
 import { MAX_ROWS, repeat } from './schema/sql.ts'
 import { EVENTS, TOLD } from './schema/tables.ts'
 
-/** When more events than this wait for a receiver, the oldest are dropped. */
+/** The oldest events are dropped when more than this wait for a receiver. */
 const MAX_EVENTS = 10_000
 const DAY = 86_400_000
 

@@ -30,7 +30,7 @@ const NOT_MINE = ['CERT_RENEW_TOO_SOON', 'CERT_NAME_NOT_ALLOWED', 'CERT_NOT_FOUN
 const UNFIT_KEY = ['CERT_KEY_COMPROMISED', 'PKI_KEY_WEAK']
 /** The service renews what is due twice a minute. */
 const RENEWED_WITHIN = 30 * SECOND
-/** Two clients that want different certificates would replace each other's for ever. */
+/** The problem with a folder of another certificate: two clients would replace each other's files for ever. */
 const OTHER =
   'another certificate than requested was here; if another command keeps it here, give one of them another folder'
 const LONGEST_BACKOFF = 5 * MINUTE

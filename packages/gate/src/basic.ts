@@ -1,6 +1,6 @@
 const BASIC = /^basic(?=[ \t])/i
 
-/** What an `Authorization: Basic` (RFC 7617) says. */
+/** The credentials of `Authorization: Basic` (RFC 7617). */
 interface Basic {
   readonly user: string
   readonly password: Buffer

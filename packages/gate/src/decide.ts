@@ -33,7 +33,7 @@ export abstract class Principal {
   readonly #settings: Settings
   #policy: Policy | undefined
   #isMet = false
-  /** By row of `groups`. */
+  /** The answers by the row of `groups`. */
   readonly #answers: ReturnType<typeof composeAnswer>[] = []
 
   constructor(identity: Identity, subject: Subject, settings: Settings) {
@@ -123,7 +123,10 @@ export function createGroupFilter(
   let warned = Number.NEGATIVE_INFINITY
   return {
     hosts: rows.map((row) => compileHosts(row.hosts)),
-    /** What apps of a row (0: of none) may know, and what fits into headers: all that, what the portal names, or nothing. */
+    /**
+     * The groups that apps of a row (0: no row) may know, if they fit into headers: all, those that the portal names,
+     * or none.
+     */
     narrow(row: number, personGroups: readonly string[]) {
       const shared = personGroups.filter((group) => lists[row]?.some((isOf) => isOf(group)))
       const relevant = shared.filter((group) => policyGroups.has(group))
@@ -205,7 +208,7 @@ function decideAny(input: CheckInput, admissions: readonly Admission[]): Decisio
 /** More than a request has scopes. */
 const MUCH = 1_000
 
-/** How much somebody lacks; most is what no scope helps against. */
+/** Ranks refusals by how much is missing. The highest is one that no scope helps against. */
 function lackOf(decision: Decision): number {
   if (decision.outcome === 'allow') return 0
   if (decision.outcome === 'anonymous') return 1
@@ -221,7 +224,7 @@ export function withRoute(admission: Admission, route: Policy | undefined): Admi
   return { demanded: [...demanded, route], purpose: named && [...named, route] }
 }
 
-/** One authentication has to meet all policies: the next one would not say what the last one was. */
+/** Requires one authentication to meet all policies: the next one would not say what the last one was. */
 function decideStepUp(policies: readonly Policy[]): Decision {
   const policy = combineStepUps(policies)
   return policy

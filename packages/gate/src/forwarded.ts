@@ -92,7 +92,7 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
     return this.#routing
   }
 
-  /** What the request calls by MCP; undefined if that is not known. */
+  /** The MCP call of the request; undefined if it is not known. */
   get mcp(): McpCall | undefined {
     if (this.#headers['mcp-method'] === undefined) return undefined
     this.#mcp ??= { call: readMcp(this.routing.method, this.#headers) }

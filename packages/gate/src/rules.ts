@@ -26,7 +26,7 @@ export interface Admission {
    * rules say.
    */
   readonly isClosed?: true
-  /** Of a request that lists tools: what each rule that it fits requires. Who meets one of them may list. */
+  /** For a request that lists tools: what each matching rule requires. Whoever meets one of them may list. */
   readonly anyOf?: readonly Admission[]
 }
 
@@ -257,7 +257,7 @@ export interface Shadowed {
   readonly entry?: string
   /** The index of the earlier rule that fits first, or the same one. */
   readonly winner: number
-  /** Of the pattern of the same rule. */
+  /** The entry of the pattern in its rule. */
   readonly winnerEntry?: string
 }
 

@@ -34,9 +34,9 @@ const CODES: ReadonlyMap<string, ProviderErrorCode> = new Map([
 ])
 const OUTAGES = new Set(['NET_FETCH_TIMEOUT', 'NET_FETCH_STATUS', 'NET_FETCH_FAILED'])
 
-/** Of requests that may have been carried out, although no answer came. */
+/** Codes of requests that may have been carried out, although no answer came. */
 const LOST = /^(NET_FETCH_TIMEOUT|ECONNRESET|EPIPE|UND_ERR_(SOCKET|HEADERS_TIMEOUT|BODY_TIMEOUT))$/
-/** Of openid-client, about `iss` and `aud` of an ID token and `sub` of UserInfo. */
+/** Codes of openid-client about `iss` and `aud` of an ID token and `sub` of UserInfo. */
 const OF_OTHERS = /^OAUTH_(JWT_CLAIM|JSON_ATTRIBUTE)_COMPARISON_FAILED$/
 /** Errors of jose about a token, not about the keys. */
 const OF_TOKEN = /^ERR_(JWS_|JOSE_ALG_|JOSE_NOT_|JWKS_NO_|JWKS_MULTIPLE_)/

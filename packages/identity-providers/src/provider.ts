@@ -82,7 +82,7 @@ export type ReRead =
     }
   /** Our client is refused: its secret was changed, or it is disabled. */
   | { readonly kind: 'misconfigured'; readonly error: ProviderError }
-  /** There is no token that can be used. */
+  /** The session has no token that can be used. */
   | { readonly kind: 'impossible' }
 
 /** The sessions that ended at the provider: one, or all of a person. */

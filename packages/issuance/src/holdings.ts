@@ -271,7 +271,7 @@ function hasSameAnswer(a: CertificateRecord, b: CertificateRecord): boolean {
   return a.id === b.id && isDeepStrictEqual(describeRenewal(a), describeRenewal(b))
 }
 
-/** By the name, then those whose first one it is, then those with a stored key. */
+/** Ranks certificates for a request: by the name, then those whose first name it is, then those with a stored key. */
 function rankFor(requested: readonly string[], { names, sealedKey }: CertificateRecord): number {
   const position = requested.findIndex((name) => names.includes(name))
   return 4 * position + (names[0] === requested[position] ? 0 : 2) + (sealedKey ? 0 : 1)

@@ -383,7 +383,7 @@ export class Issuance {
     return { request, actor, replaces, since: this.#deps.clock.now(), askedBy }
   }
 
-  /** What comes of a flight before callers stop waiting. */
+  /** The result of a flight before its callers stop waiting. */
   async #earlyOf(flight: Flight): Promise<Certificate | 'proven' | undefined> {
     return this.#within(flight.result, this.#patience).catch((error) => {
       // The next start resumes it.

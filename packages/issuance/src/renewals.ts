@@ -14,7 +14,7 @@ const MINUTE = 60_000
 const BATCH = 16
 /** Wait while a renewal takes longer than callers would wait. */
 const PENDING = MINUTE
-/** For how long the others leave a certificate to the replica that asks its CA. */
+/** The time for which other replicas leave a certificate to the one that asks its CA. */
 const CLAIMED = 10 * MINUTE
 /** A CA without renewal information today may have some later. */
 const ASK_AGAIN = 12 * HOUR
@@ -32,7 +32,7 @@ export interface RenewalDeps {
   random(): number
 }
 
-/** When a CA is to be asked about a renewal again, and the window and the moment that are known. */
+/** The next time to ask a CA about a renewal, and its last answer. */
 type Plan = RenewalWindow & { readonly renewAt: number }
 
 /** Renews certificates in time. */

@@ -24,7 +24,7 @@ import { HOUR, spanOf, type Validity } from './times.ts'
 export { CLIENT_ISSUER, isEmbedded }
 
 export const MAX_NAMES = 100
-/** In request keys; the issuer of certificates of clients has another. */
+/** The profile of server certificates in request keys; certificates of clients have another issuer there. */
 const PROFILE = 'server'
 
 export interface IssuanceRequest extends Succession {

@@ -19,7 +19,7 @@ export type SettingTable = readonly SettingRow[]
 /** The words of a text over any number of lines. */
 export const words = (text: string) => text.split(/\s+/).filter(Boolean)
 
-/** What becomes of settings, with a note; or the note alone. */
+/** The translation of settings, with a note; or the note alone. */
 type Fate = readonly [becomes: string, note?: string] | string | Omit<SettingRow, 'names'>
 
 /** Makes a table of the fates of settings, whose names are separated by white space. */

@@ -119,7 +119,7 @@ export function embeddedIp(address: IpAddress): IpAddress | undefined {
   )
 }
 
-/** What is public of IPv6, beside the ranges in it that ipaddr.js knows (RFC 4291 section 2.4). */
+/** The public part of IPv6, but for the ranges in it that ipaddr.js knows (RFC 4291 section 2.4). */
 const isGlobalV6 = compileNetworks(['2000::/3'])
 /** Azure answers there with what concerns the machine that asks. */
 const isOfHoster = compileNetworks(['168.63.129.16'])

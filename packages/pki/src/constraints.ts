@@ -80,7 +80,7 @@ function baseOf(subtree: Element): Element {
   return base && isWhole ? base : fail()
 }
 
-/** None for kinds of names that no certificate of ours has. */
+/** The rules of a constraint; none for kinds of names that no certificate of ours has. */
 function rulesOf({ tag, content }: Element, isExcluded: boolean): NameRule[] {
   if (tag === IP_ADDRESS) return [networkOf(content)]
   if (tag !== DNS_NAME) return []

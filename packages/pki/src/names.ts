@@ -50,7 +50,7 @@ const URI = /^[a-z][a-z0-9+.-]*:\/\//i
 const SPIFFE = /^spiffe:\/\/([a-z0-9_-]+(?:\.[a-z0-9_-]+)*)((?:\/[\w.-]+)+)$/
 const MAX_URI = 2048
 const MAX_TRUST_DOMAIN = 255
-/** What mail servers and TLS servers read in one way only: no quotes, no routes, no upper case. */
+/** The mailboxes that mail servers and TLS servers read in one way only: no quotes, no routes, no upper case. */
 const MAILBOX = /^[a-z0-9&'+=_~-]+(\.[a-z0-9&'+=_~-]+)*$/
 const MAX_MAILBOX = 64
 

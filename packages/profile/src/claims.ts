@@ -61,7 +61,7 @@ function readName(claims: Readonly<Record<string, unknown>>): Profile['name'] {
   return Object.keys(name).length > 0 ? name : undefined
 }
 
-/** One printable line, or undefined if the value is no text, too long, or has nothing to print. */
+/** Reads one printable line; undefined if the value is no text, too long, or has nothing to print. */
 function readLine(value: unknown): string | undefined {
   if (typeof value !== 'string' || value.length > MAX_TEXT_LENGTH) return undefined
   const line = value

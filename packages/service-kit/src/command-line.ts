@@ -17,7 +17,7 @@ export type CommandLine<C> =
 
 /** The usage of a command, for its help and its page. */
 export interface CommandSyntax {
-  /** Such as `ca detach-root FILE`, `get NAME...` or `init [FILE]`. */
+  /** The command with its arguments, such as `ca detach-root FILE`, `get NAME...` or `init [FILE]`. */
   readonly usage: string
   /** Heading in the list of commands. */
   readonly group: string

@@ -107,9 +107,9 @@ export type ConfigErrorCode = keyof typeof CONFIG_ERRORS
 /** A fault of a configuration file. It never has the value, which may be a secret. */
 export interface ConfigFault {
   readonly file: string
-  /** From 1. */
+  /** The line, from 1. */
   readonly line: number
-  /** From 1. */
+  /** The column, from 1. */
   readonly column: number
   /** JSON pointer (RFC 6901). */
   readonly path: string

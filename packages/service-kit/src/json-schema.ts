@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 
-/** Beside the modules of a bundle, or in a checkout. */
+/** The folders of the schemas: beside the modules of a bundle, or in a checkout. */
 const FOLDERS = ['..', '../../../docs/reference']
 
 /** The JSON Schema of the configuration of a service, for editors. `scripts/reference.ts` makes it. */

@@ -111,7 +111,7 @@ async function runCommand<Config extends ServiceConfig>(
   })
 }
 
-/** For a file of another program, an error that names the command to run in place of its many faults. */
+/** An error for a file of another program that names the command to run, in place of its many faults. */
 async function foreignError<Config extends ServiceConfig>(
   { program, recognise }: ServiceProgram<Config>,
   file: string,

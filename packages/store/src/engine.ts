@@ -23,8 +23,8 @@ export interface WriteOptions {
   /** `false`: may be lost if the machine of the store crashes within a second, and is faster. Default: true. */
   readonly durable?: boolean
   /**
-   * It may be written twice, so nothing is kept that tells whether it was. It sends all its statements before the
-   * first answer: the commit goes with them, and no lock waits for this process. It throws nothing itself.
+   * Whether the transaction may be written twice; then nothing is stored that tells whether it was. All its statements
+   * and the commit are sent before the first answer, so no lock waits for this process. It throws nothing itself.
    */
   readonly repeatable?: boolean
   /** Begins when this has settled. SQLite has one transaction at a time anyway. */

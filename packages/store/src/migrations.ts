@@ -12,7 +12,7 @@ export interface Applied {
   readonly digest: string
 }
 
-/** Beside the tables of the service, each store has one with its migrations, and one with its run time. */
+/** The table of a store's migrations, beside the tables of the service. Another one has its run time. */
 export const VERSIONS = 'schema_versions'
 export const RUN_TIME = 'run_time'
 

@@ -98,7 +98,7 @@ function remembered(textOf: (members: string) => string): (members: string) => s
 export type RowOf<T> = T extends Table<infer C> ? RecordOf<C> : never
 
 /** The members of a row that are given. */
-type Given<C extends Columns> = { readonly [M in keyof C]?: ValueOf<C[M]> | undefined }
+type RowInput<C extends Columns> = { readonly [M in keyof C]?: ValueOf<C[M]> | undefined }
 
 export interface TableOptions {
   /** The members of the primary key. Default: the column of the type `id`. */
@@ -176,12 +176,16 @@ export class Table<const C extends Columns = Columns> {
    * @param conflict - what to do with a row that is there: SQL from `ON CONFLICT` on. Default: it fails
    * @returns how many rows were written
    */
-  add(tx: Transaction, record: Given<C>, conflict = ''): Promise<number> {
+  add(tx: Transaction, record: RowInput<C>, conflict = ''): Promise<number> {
     return tx.run(`${this.#insert(record)}${conflict}`, ...this.#valuesOf(record))
   }
 
   /** Adds a row that the engine numbers. Gives its number; undefined if `conflict` leaves it out. */
-  async addNumbered(tx: Transaction, record: Given<C>, conflict = ''): Promise<number | undefined> {
+  async addNumbered(
+    tx: Transaction,
+    record: RowInput<C>,
+    conflict = '',
+  ): Promise<number | undefined> {
     return (await this.addAll(tx, [record], `${conflict} RETURNING ${this.key}`))[0]
   }
 
@@ -190,7 +194,7 @@ export class Table<const C extends Columns = Columns> {
    * @param end - SQL after the values
    * @returns the numbers of the rows in their order, if `end` gives them
    */
-  async addAll(tx: Transaction, records: readonly Given<C>[], end = ''): Promise<number[]> {
+  async addAll(tx: Transaction, records: readonly RowInput<C>[], end = ''): Promise<number[]> {
     const members = [...new Set(records.flatMap(Object.keys))]
     const statements: Promise<readonly Row[]>[] = []
     for (let start = 0, size = 16; start < records.length; start += size) {
@@ -208,12 +212,12 @@ export class Table<const C extends Columns = Columns> {
   }
 
   /** Adds a row, or puts its values in place of those of the row with its key. */
-  async put(tx: Transaction, record: Given<C>): Promise<void> {
+  async put(tx: Transaction, record: RowInput<C>): Promise<void> {
     await this.add(tx, record, this.replacing(this.key, record))
   }
 
   /** The SQL by which a row replaces one with the same values of these members, which keeps its other ones. */
-  replacing(key: readonly string[], record: Given<C>): string {
+  replacing(key: readonly string[], record: RowInput<C>): string {
     const changed = Object.keys(record).filter((member) => !key.includes(member))
     const set = changed.map(columnOf).map((column) => `${column} = excluded.${column}`)
     const action = set.length === 0 ? 'NOTHING' : `UPDATE SET ${set}`

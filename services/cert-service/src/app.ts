@@ -102,7 +102,7 @@ export interface AppDeps {
   readonly issuer?: IssuersOptions['fallback']
   readonly createSolver?: IssuersOptions['createSolver']
   readonly events?: Events
-  /** Where devices are asked for answers to challenges. */
+  /** The ports at which devices are asked for answers to challenges. */
   readonly proofPorts?: AcmeServerOptions['ports']
 }
 

@@ -166,7 +166,9 @@ const FAILURE_CLASSES = [
 
 type FailureClass = (typeof FAILURE_CLASSES)[number]
 
-/** By code. What is not listed is `dns` if it is of DNS, and `refused` otherwise. */
+/**
+ * The class of a failure by its code. A code that is not listed is of class `dns` if it is about DNS, else `refused`.
+ */
 const CLASS_OF: Readonly<Record<string, FailureClass>> = {
   ACME_CAA: 'dns',
   ACME_DNS: 'dns',

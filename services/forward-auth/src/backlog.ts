@@ -9,13 +9,13 @@ const MAX_WAIT_OF_BUSIEST = 5_000
 /** The share of the newest turn in what a request takes, and how many times as long as others it may count. */
 const SMOOTHING = 0.1
 const MAX_GROWTH = 4
-/** What a request takes until that is known, in ms. */
+/** The ms that a request is expected to take until that is measured. */
 const INITIAL_PACE = 2
 /** Requests of a sign-in that wait. */
 const STEPS = 2
-/** How many begin in one turn: with fewer, the event loop takes longer than they do. */
+/** The requests that begin in one turn of the event loop: with fewer, the turns take longer than the requests. */
 const BATCH_SIZE = 4
-/** How many connections are accepted before the next ones begin. */
+/** The connections that are accepted before the next requests begin. */
 const MAX_ACCEPTED = 100
 
 interface QueuedRequest {

@@ -4,7 +4,7 @@ const MAX_ID = 1_024
 /** Characters of a redirect URI. */
 const MAX_URI = 2_048
 
-/** What RFC 3986 allows in URLs, so nothing that the URL parser would rewrite or a header cannot hold. */
+/** The characters that RFC 3986 allows in URLs, so that the URL parser rewrites nothing and a header can hold it. */
 const CLIENT_ID = /^https:\/\/[a-z0-9.:[\]-]+\/(?:[\w.~!$&'()*+,;=:@/?-]|%[\dA-Fa-f]{2})+$/
 const URI = /^([a-z][a-z0-9+.-]*):\/(?:[\w.~!$&'()*+,;=:@/?[\]-]|%[\dA-Fa-f]{2})*$/
 const USER = /^[^:]+:\/\/[^/?]*@/

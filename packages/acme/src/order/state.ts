@@ -72,10 +72,13 @@ export type OrderState = { readonly deniedSince?: number } & (
 )
 
 /** The state at one step. */
-export type At<Step extends OrderState['step']> = Extract<OrderState, { step: Step }>
+export type StepState<Step extends OrderState['step']> = Extract<OrderState, { step: Step }>
 
 /** The initial state of an order. @throws PkiError as `parseCsr` does */
-export async function createOrder({ csr, ...options }: OrderOptions): Promise<At<'created'>> {
+export async function createOrder({
+  csr,
+  ...options
+}: OrderOptions): Promise<StepState<'created'>> {
   const { der, names, spkiSha256 } = await parseCsr(csr)
   const identifiers = names.map(toIdentifier)
   return {
@@ -91,7 +94,7 @@ export async function createOrder({ csr, ...options }: OrderOptions): Promise<At
 export function prepareOrder(
   names: readonly Name[],
   choices: Omit<OrderOptions, 'csr'>,
-): At<'created'> {
+): StepState<'created'> {
   return { step: 'created', request: { identifiers: names.map(toIdentifier), ...choices } }
 }
 
@@ -120,7 +123,7 @@ export function afterError(state: OrderState, error: unknown, now: number): Orde
   return { ...state, deniedSince: now }
 }
 
-export function fail({ request }: OrderState, error: AcmeError): At<'failed'> {
+export function fail({ request }: OrderState, error: AcmeError): StepState<'failed'> {
   const { code, message, problem } = error
   return { step: 'failed', request, error: { code, message, ...(problem && { problem }) } }
 }

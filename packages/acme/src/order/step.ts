@@ -6,13 +6,13 @@ import { outcomeOf } from '../protocol/problem.ts'
 import { authorize, chooseChallenges, cleanUpChallenges } from './authorize.ts'
 import { poll } from './retry.ts'
 import {
-  type At,
   type CertificateRequest,
   fail,
   isFinal,
   type NamesRequest,
   type OrderIo,
   type OrderState,
+  type StepState,
 } from './state.ts'
 
 /**
@@ -54,7 +54,7 @@ const REPLACES_REFUSED: readonly AcmeErrorCode[] = [
   'ACME_UNAUTHORIZED',
 ]
 
-async function placeOrder(state: At<'created'>, io: OrderIo): Promise<OrderState> {
+async function placeOrder(state: StepState<'created'>, io: OrderIo): Promise<OrderState> {
   const { request } = state
   const { replaces, ...requestWithoutReplaces } = request
   const { renewalInfo } = await io.transport.directory(io.signal)
@@ -74,7 +74,10 @@ async function placeOrder(state: At<'created'>, io: OrderIo): Promise<OrderState
 }
 
 /** Chooses the next step by the status of the order, which may be an earlier one. */
-async function inspect({ request, orderUrl }: At<'ordered'>, io: OrderIo): Promise<OrderState> {
+async function inspect(
+  { request, orderUrl }: StepState<'ordered'>,
+  io: OrderIo,
+): Promise<OrderState> {
   const order = await io.transport.send(readOrder(orderUrl), io.account, io.signal)
   const tasks =
     order.status === 'pending' ? await chooseChallenges(order, request.identifiers, io) : []
@@ -93,7 +96,7 @@ async function settlePrepared(order: AcmeOrder, request: NamesRequest, io: Order
 }
 
 /** An order that was prepared a while ago may be gone, expired or used: then another one is placed. */
-async function lookAgain(state: At<'ready'>, io: OrderIo): Promise<OrderState> {
+async function lookAgain(state: StepState<'ready'>, io: OrderIo): Promise<OrderState> {
   const { request, orderUrl } = state
   const call = readOrder(orderUrl)
   const order = await io.transport.send(call, io.account, io.signal).catch((error) => {
@@ -103,13 +106,16 @@ async function lookAgain(state: At<'ready'>, io: OrderIo): Promise<OrderState> {
   return request.csr === undefined ? state : { step: 'finalizing', request, orderUrl }
 }
 
-async function answerChallenges(state: At<'authorizing'>, io: OrderIo): Promise<OrderState> {
+async function answerChallenges(state: StepState<'authorizing'>, io: OrderIo): Promise<OrderState> {
   await authorize(state.tasks, io)
   return { step: 'ordered', request: state.request, orderUrl: state.orderUrl }
 }
 
 /** Reads the order before finalizing it, because an earlier attempt may have reached the CA. */
-async function finalize({ request, orderUrl }: At<'finalizing'>, io: OrderIo): Promise<OrderState> {
+async function finalize(
+  { request, orderUrl }: StepState<'finalizing'>,
+  io: OrderIo,
+): Promise<OrderState> {
   const { transport, account, signal } = io
   const read = () => transport.send(readOrder(orderUrl), account, signal)
   const open = await poll(read, ({ status }) => status !== 'pending', io)
@@ -121,7 +127,7 @@ async function finalize({ request, orderUrl }: At<'finalizing'>, io: OrderIo): P
 
 const isSettled = ({ status }: AcmeOrder): boolean => status === 'valid' || status === 'invalid'
 
-function settle(order: AcmeOrder, request: CertificateRequest): At<'valid'> {
+function settle(order: AcmeOrder, request: CertificateRequest): StepState<'valid'> {
   const { url, status, certificate, error } = order
   if (status === 'valid' && certificate)
     return { step: 'valid', request, orderUrl: url, certificateUrl: certificate.href }
@@ -131,7 +137,7 @@ function settle(order: AcmeOrder, request: CertificateRequest): At<'valid'> {
 const endedOrder = (): AcmeError =>
   new AcmeError('ACME_ORDER_INVALID', 'the order is invalid, or has expired')
 
-async function download(state: At<'valid'>, io: OrderIo): Promise<OrderState> {
+async function download(state: StepState<'valid'>, io: OrderIo): Promise<OrderState> {
   const { request, orderUrl, certificateUrl } = state
   const call = downloadCertificate(new URL(certificateUrl))
   const { chain, alternates } = await io.transport.send(call, io.account, io.signal)

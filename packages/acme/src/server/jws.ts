@@ -70,7 +70,7 @@ function openJws(jws: Members, algorithms: readonly string[]) {
     url,
     payload: readBase64url(payload, '`payload`'),
     signature: readBase64url(signature, '`signature`'),
-    /** What is signed. */
+    /** The bytes that the signature covers. */
     input: Buffer.from(`${encoded}.${payload}`),
   }
 }

@@ -14,7 +14,7 @@ import {
   type Solver,
   step,
 } from '../../src/index.ts'
-import type { At } from '../../src/order/state.ts'
+import type { StepState } from '../../src/order/state.ts'
 import { enrol, last, orderFor, problem, recordingSolver, run, stepsOf, WHOLE } from '../helpers.ts'
 import type { Kind, Reply, ScriptedCaOptions } from '../scripted-ca/index.ts'
 
@@ -88,7 +88,7 @@ t.test('proves names before there is a CSR', async (t) => {
     t.strictSame(await step(state, io), state, 'as long as it is')
 
     const { request: wanted } = await orderFor(names)
-    const states = await run({ ...(state as At<'ready'>), request: wanted }, io)
+    const states = await run({ ...(state as StepState<'ready'>), request: wanted }, io)
     t.equal(stepsOf(states), 'ready finalizing valid downloaded')
     t.equal((await step(state, io)).step, 'created', 'not after it was used')
     t.equal(ca.count('finalize'), 1)

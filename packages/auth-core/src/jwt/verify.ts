@@ -97,7 +97,7 @@ export function createVerifier<T>(sources: readonly TokenSource<T>[], now: () =>
   }
 }
 
-/** Both times, since a clock may be set back. */
+/** Compares with both times, since a clock may be set back. */
 function isValid<T>(verified: Verified<T>, now: number): boolean {
   const { validFrom, expiresAt, source, keySet } = verified
   return now >= validFrom && now < expiresAt && keySet === source.keys.current()

@@ -378,7 +378,7 @@ export function certificatesOn(
   }
 }
 
-/** What follows on a certificate that has its id. */
+/** Writes what refers to a new certificate by its id. */
 async function settle(
   tx: Transaction,
   { id, names, notAfter, certificate, servedOrder }: CertificateRecord,

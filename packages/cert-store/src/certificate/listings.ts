@@ -11,7 +11,7 @@ import type { SelectCertificates } from './certificates.ts'
 
 /** Failing certificates that a tally counts at most. */
 const MAX_FAILING = 10_000
-/** From how many on counts are remembered, and for how many ms. */
+/** A count of at least so many is remembered, and for so many ms. */
 const MANY = 20_000
 const REMEMBERED = 10_000
 const NEVER = Number.MAX_SAFE_INTEGER
@@ -24,10 +24,10 @@ const PUNCTUATION = /[[\],"\\]/
 const IN_ONE_INDEX = `ORDER BY coalesce(renew_at, not_after), id LIMIT ${ALL}`
 const CURRENT = `
   SELECT id, not_after, renew_at, issuer, domain FROM certificates WHERE is_current`
-/** As the index has it. */
+/** The same expression as in the index. */
 const NEXT = 'coalesce(renew_at, not_after)'
 const NEXT_TRY = 'coalesce(next_try_at, since)'
-/** Of an order. */
+/** The first name of an order. */
 const FIRST_NAME = '(names::json->>0)'
 /** The current certificates whose order has failed. */
 const FAILING = `
@@ -172,7 +172,7 @@ function orderQuery(listing: Listing, page: ListPage): ListingQuery {
   return { clause: `WHERE ${[IS_WITHOUT, ...about, ...scope, match].join(' AND ')} ${end}`, params }
 }
 
-/** By what certificates or orders are sorted. */
+/** The column by which certificates or orders are sorted. */
 interface Sorted {
   readonly key: string
   /** SQL: the first name. */
@@ -229,8 +229,8 @@ function conditionsOf(
 }
 
 /**
- * Where the certificates are that are searched. Parts of names are in one index alone: that of another order would
- * lead to every row, and the limit keeps the engines from it.
+ * The rows that a search reads. Parts of names are in one index alone: the index of another order would lead to every
+ * row, and the limit keeps the engines from it.
  */
 function sourcesOf(search: Search, order: ListOrder, add: Add, current: string): string[] {
   const { wildcard, serialNumber } = search

@@ -58,7 +58,7 @@ interface Bulk {
   /** Its parameters, from `$3` on. */
   readonly values?: readonly number[]
   readonly column: 'renew_at' | 'check_at' | 'not_before'
-  /** What is later than this. */
+  /** Only times later than this count. */
   readonly from: number
   readonly set: 'renew_at' | 'check_at'
 }
@@ -210,7 +210,7 @@ export function renewalsOn(db: Engine, { audit, select, leases, changes }: Renew
   }
 }
 
-/** In the order of ids, so that two transactions never wait for each other. */
+/** Sorts by id, so that two transactions never wait for each other. */
 function byId(times: ReadonlyMap<number, number>): [id: number, time: number][] {
   return [...times].sort(([a], [b]) => a - b)
 }

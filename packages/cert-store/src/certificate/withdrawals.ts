@@ -99,7 +99,7 @@ export function revokedOf(on: Queries, issuer: Uint8Array, now: number, ran: num
   return on.all<RevokedCertificate>(REVOKED, issuerDigest(issuer), now, ran)
 }
 
-/** As OpenSSL writes it. A certificate that cannot be read is revoked all the same, and has none. */
+/** The digest as OpenSSL writes it; undefined for a certificate that cannot be read, which is revoked all the same. */
 function spkiSha256Of(certificate: Uint8Array): string | undefined {
   return attempt(() => {
     const { publicKey } = new X509Certificate(certificate)

@@ -18,7 +18,7 @@ import { pruneSignIns, signInsOn } from '../sign-ins.ts'
 
 interface StoreParts {
   readonly leases: Leases
-  /** One process has nobody to tell. */
+  /** Absent where one process has the store to itself. */
   readonly changes?: SharedChanges
 }
 

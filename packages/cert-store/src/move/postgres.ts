@@ -10,7 +10,7 @@ export interface DatabaseOptions {
   readonly schema: string
 }
 
-/** Longer than a replica that lives is silent. */
+/** A replica that lives is never silent for so long. */
 const LIVE = `interval '15 seconds'`
 const REPLICAS = `SELECT name FROM replicas WHERE seen_at > clock_timestamp() - ${LIVE} ORDER BY name`
 const WRITTEN = 'SELECT 1 FROM writes WHERE at > $1::timestamptz LIMIT 1'

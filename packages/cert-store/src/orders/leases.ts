@@ -20,8 +20,8 @@ export const NOW: Readonly<Record<Engine['dialect'], string>> = {
 }
 
 /**
- * Until the commit nobody else takes a lease that counts for a quota: so tokens grow in the order in which
- * leases become visible, and whoever counts those up to its own misses none.
+ * Lets nobody else take a lease that counts for a quota until the commit. Tokens then grow in the order in which leases
+ * become visible, so whoever counts up to its own token misses none.
  */
 const IN_ORDER = `SELECT pg_advisory_xact_lock(1734440042, hashtext(current_schema()))`
 // These are read after the lease is taken, so that they see what the last holder stored.

@@ -39,7 +39,10 @@ export function ordersOn(db: Engine, leases: Leases): Orders {
   /** The last write of each request key: of states that are saved at once, the last one stays. */
   const underWay = new Map<string, Promise<unknown>>()
 
-  /** After what is being saved of the request key, whose order keeps its id. @param where - which orders make room */
+  /**
+   * Saves an order after what is being saved for its request key, whose order keeps its id.
+   * @param where - which orders make room
+   */
   async function save(
     order: OrderRecord,
     where: string,

@@ -14,7 +14,9 @@ import type {
 } from '../schema/tables.ts'
 
 /** The members in a list, as a statement has it. */
-type In<List extends string> = List extends `${infer One}, ${infer More}` ? One | In<More> : List
+type MembersOf<List extends string> = List extends `${infer One}, ${infer More}`
+  ? One | MembersOf<More>
+  : List
 
 /** The way by which a certificate was requested: by a program, by ACME, by a person, or by the service itself. */
 export type Way = 'api' | 'acme' | 'page' | 'service'
@@ -62,7 +64,7 @@ export interface NewCertificate extends Origin {
 
 /** The members of a certificate that are needed to take it out of service. */
 export const ISSUED = 'id, requestKey, issuer, names, serialNumber, certificate, notAfter'
-export type IssuedCertificate = Pick<CertificateRecord, In<typeof ISSUED>>
+export type IssuedCertificate = Pick<CertificateRecord, MembersOf<typeof ISSUED>>
 
 export interface CertificateRecord extends Omit<NewCertificate, 'askedBy'>, Partial<RenewalWindow> {
   readonly id: number
@@ -91,9 +93,9 @@ export interface InService {
 /** The newest certificate of a lineage, as an ACME client may continue it. */
 export const HEAD =
   'id, requestKey, issuer, names, certificate, account, address, notBefore, notAfter, windowStart, windowEnd, renewalRequestedAt'
-export type Head = Pick<CertificateRecord, In<typeof HEAD>>
+export type Head = Pick<CertificateRecord, MembersOf<typeof HEAD>>
 
-/** Whose certificates have each name of another one: the caller's, or only those of others. */
+/** The owner of certificates that have each name of another one: its caller, or only others. */
 export type Coverage = 'caller' | 'other'
 
 /** A change of a certificate's state. */
@@ -105,7 +107,9 @@ export interface Transition extends Omit<RowOf<typeof TRANSITIONS>, 'id' | 'acti
 /** A certificate in the history of its first name. */
 export const PAST =
   'id, requestKey, issuer, names, keyType, serialNumber, notBefore, notAfter, madeAt'
-export interface PastCertificate extends InService, Pick<CertificateRecord, In<typeof PAST>> {}
+export interface PastCertificate
+  extends InService,
+    Pick<CertificateRecord, MembersOf<typeof PAST>> {}
 
 /** The renewal window that a CA suggests; `null` while it has not. */
 export type RenewalWindow = Pick<
@@ -259,7 +263,7 @@ export interface Checkpoint {
 export type AccountRecord = RowOf<typeof ACCOUNTS>
 
 export const EXPIRY = 'domain, issuer, notBefore, notAfter, way'
-export type Expiry = Pick<RowOf<typeof CERTIFICATES>, In<typeof EXPIRY>>
+export type Expiry = Pick<RowOf<typeof CERTIFICATES>, MembersOf<typeof EXPIRY>>
 
 export interface NewEvent {
   /** JSON. */
@@ -293,7 +297,7 @@ export interface AuditEntry {
   readonly serialNumber?: string
   readonly remoteAddress?: string
   readonly requestId?: string
-  /** One plain sentence, or an error code. */
+  /** A plain sentence, or an error code. */
   readonly detail?: string
   /** The account of an ACME client. */
   readonly account?: string | null | undefined

@@ -62,7 +62,7 @@ const NOTE = `
   INSERT INTO changes (origin, request_keys, is_urgent) VALUES ($1, $2, $3) RETURNING id`
 const NOTIFY = 'SELECT pg_notify($1, $2)'
 
-interface Of {
+interface ReplicaOptions {
   readonly replica: string
   readonly schema: string
 }
@@ -78,13 +78,13 @@ export class SharedChanges {
   readonly #feed: Feed
   /** The changes of the last read, some of which come again in the next one. */
   #seen: ReadonlySet<number> = new Set()
-  /** On the monotonic clock of the process. */
+  /** A time on the monotonic clock of the process. */
   #readAt = Number.POSITIVE_INFINITY
   #hasListeners = true
   #notifying: Promise<unknown> | undefined
   #isNotifyQueued = false
 
-  constructor(db: Postgres, { replica, schema }: Of) {
+  constructor(db: Postgres, { replica, schema }: ReplicaOptions) {
     this.#db = db
     this.#replica = replica
     this.#channel = `${schema}_changes`

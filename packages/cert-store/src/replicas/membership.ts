@@ -23,7 +23,7 @@ interface MembershipParts {
   readonly leases: Leases
 }
 
-/** This replica among the others: shows that it lives, and deletes what all have done with. */
+/** Keeps this replica among the others: shows that it lives, and deletes what all have read. */
 export class Membership {
   readonly #name: string
   readonly #postgres: Postgres

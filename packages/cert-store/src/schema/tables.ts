@@ -194,7 +194,7 @@ export const ACCOUNTS = new Table(
   { key: ['directory'] },
 )
 
-/** How often the key by which ACME clients bind accounts to a caller was replaced. */
+/** Counts how often the key by which ACME clients bind accounts to a caller was replaced. */
 const EXTERNAL_ACCOUNTS = new Table(
   'external_accounts',
   { caller: 'indexed', counter: 'integer' },

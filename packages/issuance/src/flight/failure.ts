@@ -8,7 +8,7 @@ import type { Actor } from '../request.ts'
 import type { FlightOrder } from './order.ts'
 import type { IssuanceDeps } from './ports.ts'
 
-/** What ends work and is no failure of it. */
+/** Codes that end the work and are no failure of it. */
 const UNSTORED = ['CERT_LEASE_LOST', 'CERT_ORDER_ENDED', 'CERT_CALLER_LIMITED']
 
 /** Stores a failure, so that neither callers nor renewals repeat it at once; gives the error to throw. */

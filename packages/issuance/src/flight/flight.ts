@@ -11,7 +11,7 @@ import { FlightOrder, type FlightPlan, originOf } from './order.ts'
 import type { IssuanceDeps } from './ports.ts'
 import { changeState, type FlightState, stepOf } from './states.ts'
 
-/** When to look again whether the certificate of a fallback is still needed. */
+/** The pause between two looks at whether the certificate of a fallback is still needed, in ms. */
 const FALLBACK_CHECK_MS = 60_000
 
 /** Milliseconds after which to look whether another replica has come to an end: it usually tells. */
@@ -24,7 +24,7 @@ export class Flight {
   readonly result: Promise<Certificate | 'proven'>
   readonly #deps: IssuanceDeps
   readonly #order: FlightOrder
-  /** Once it is aborted, the order stays as it is for the next start. */
+  /** Aborted when the service closes. The order then stays as it is for the next start. */
   readonly #closing: AbortSignal
   #state: FlightState = { name: 'starting' }
 
@@ -208,7 +208,10 @@ export class Flight {
     return holdings.put(record, key?.pkcs8)
   }
 
-  /** When to renew it and to ask its CA; never if what it replaces went out of service meanwhile. */
+  /**
+   * The times at which to renew the certificate and to ask its CA; never if the one that it replaces went out of
+   * service meanwhile.
+   */
   async #planOf(issued: SignedCertificate): Promise<Pick<NewCertificate, 'renewAt' | 'checkAt'>> {
     const { request, replaces } = this.plan
     const { issuer, names, requestKey } = request

@@ -2,7 +2,7 @@ import type { Lease } from '@gatehouse/cert-store/port'
 
 /** The state of a flight. With a lease, this replica does the work. */
 export type FlightState =
-  /** It asks for the lease. */
+  /** The flight asks for the lease. */
   | { readonly name: 'starting' }
   /** Another replica has the lease, and may store the certificate. */
   | { readonly name: 'following' }

@@ -350,7 +350,7 @@ export function loadOwnAuthority(
   })
 }
 
-/** If none fits: one that is valid, else the next to become valid, else the newest. */
+/** The best authority if none fits: one that is valid, else the next to become valid, else the newest. */
 function leastUnfit(stored: readonly StoredAuthority[], now: number): StoredAuthority | undefined {
   const notBefore = ({ authority }: StoredAuthority) => authority.info.notBefore
   return (

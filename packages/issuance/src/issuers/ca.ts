@@ -159,7 +159,10 @@ export class Ca {
       if (stored) this.#byKeyId.set(stored.authority.info.skid ?? '', stored)
   }
 
-  /** Another replica may have created one that is not known here, and so may a request. */
+  /**
+   * Finds an authority by its key. Another replica may have created one that this one has not read, and so may a
+   * request.
+   */
   async #authorityOf(keyId: string): Promise<StoredAuthority | undefined> {
     const stored = this.#byKeyId.get(keyId)
     if (stored) return stored

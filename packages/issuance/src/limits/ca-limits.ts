@@ -76,7 +76,7 @@ export function quotasOf(
   }))
 }
 
-/** Of a window for a registered domain: what one caller gets at most, and what only renewals get in the end. */
+/** The share of the quota of a registered domain that one caller may use, and that only renewals may use in the end. */
 const SHARE = 0.3
 
 /** The quotas of a domain for a first certificate, with the shares of the caller. */

@@ -18,7 +18,7 @@ import {
 
 /** Milliseconds for which a CA knows for certain that names had a certificate. */
 const KNOWN_MS = 90 * 86_400_000
-/** Another order for the same names after so long is their renewal: one at once gets no more than a first one. */
+/** An order for the same names counts as a renewal after so long. One at once gets no more than a first one. */
 const RENEWED_AFTER_MS = 86_400_000
 /** An order without news for so long will not lead to a certificate. */
 const ABANDONED_MS = 3_600_000
@@ -140,7 +140,7 @@ export class Ledger {
     return this.#deps.store.pruneUsage(this.#deps.now())
   }
 
-  /** One transaction over all that an order counts against. */
+  /** Changes the usage of all limits of an order in one transaction. */
   #change<T>(order: LimitedOrder, change: (usage: Usage) => T): Promise<T> {
     const shares = sharesOf(this.#quotas('domain', order), order, {})
     const quotas = [...KINDS.flatMap((kind) => this.#quotas(kind, order)), ...shares]
@@ -169,7 +169,7 @@ export class Ledger {
     return this.#isRenewal(order, usage) ? quotas : sharesOf(quotas, order, this.#limitsOf(order))
   }
 
-  /** For the budget that is free last. Returned, not thrown, so that what else was changed is stored. */
+  /** The refusal for the budget that is free last. It is returned, not thrown, so that other changes are stored. */
   #refusalOf({ issuer }: LimitedAccount, budgets: readonly Budget[]): IssuanceError | undefined {
     const [worst] = budgets
       .filter((budget) => budget.left === 0)
@@ -210,7 +210,7 @@ export class Ledger {
     return !!this.#limitsOf(order).renewalsExempt && knownUntil > this.#deps.now()
   }
 
-  /** By another key as well, which a client of ACME makes for each renewal. */
+  /** Whether the names were ordered before, also with another key: a client of ACME makes one for each renewal. */
   #isRenewal(order: LimitedOrder, usage: Usage): boolean {
     const knownUntil = usage.until(issuedKey(order))
     const now = this.#deps.now()
@@ -222,7 +222,7 @@ export class Ledger {
     return this.#limits.get(issuer) ?? {}
   }
 
-  /** When a bucket is full again; a clock that was ahead must not empty it below its depth. */
+  /** The time at which a bucket is full again. A clock that was ahead must not empty it below its depth. */
   #fullAt({ key, limit }: Quota, usage: Usage): number {
     return usage.untilAtMost(key, emptyAt(limit, this.#deps.now()))
   }
@@ -248,7 +248,7 @@ function reservedOf(
   return { count: open.length, until: Math.min(Number.POSITIVE_INFINITY, ...ends) }
 }
 
-/** There is one order at a time for a set of names: a new try replaces the last one. */
+/** The id of the order for a set of names: a new attempt replaces the last one. */
 function idOf({ directory, names }: LimitedOrder): string {
   return `${directory} ${setOf(names)}`
 }

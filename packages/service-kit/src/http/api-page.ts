@@ -3,7 +3,7 @@ import { html, type SafeHtml } from '@remix-run/html-template'
 import { type Page, pagesIn, prose } from './page.ts'
 
 type NamedParts = Readonly<Record<string, Part>>
-/** What the page shows of any part of an OpenAPI document. */
+/** The members of an OpenAPI document that the page shows. */
 type Part = {
   readonly [K in 'name' | 'in' | 'summary' | 'description' | 'type' | 'format' | 'scheme']?: string
 } & { readonly [K in 'items' | 'schema' | 'requestBody']?: Part } & {

@@ -42,7 +42,7 @@ export function styleOf(css: string) {
   return { sheet, source: sourceOf(sheet) }
 }
 
-/** What is inline, as a source of the content security policy. */
+/** The source of the content security policy that permits an inline text. */
 function sourceOf(text: string): string {
   return `'sha256-${createHash('sha256').update(text).digest('base64')}'`
 }

@@ -36,7 +36,7 @@ export interface ReverseProxy {
   readonly mark?: string
   /** The headers that only a proxy may set and that it sets in a check. It removes the others. */
   readonly sets: readonly string[]
-  /** Those of these headers that it passes on from its client, whose request the check then refuses. */
+  /** The headers of `sets` that it passes on from its client. The check then refuses the request. */
   readonly leaves?: readonly string[]
   /** The parts of its configuration that list the headers of an answer that the app gets. */
   readonly copies: readonly string[]

@@ -41,7 +41,7 @@ export class Metrics {
     return { inc: (values, amount = 1) => counter.inc(bounded(options, values), amount) }
   }
 
-  /** With `collect`, the value is read at each scrape. */
+  /** Adds a gauge. With `collect`, its value is read at each scrape. */
   gauge<const L extends LabelLists = Record<never, never>>({
     collect,
     ...options

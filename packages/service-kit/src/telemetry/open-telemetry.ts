@@ -2,7 +2,7 @@ import type { OpenTelemetry, OpenTelemetryOptions } from './otel/sdk.ts'
 
 export type { OpenTelemetry }
 
-/** How a collector gets what is not exported, by the variables that ask for it. */
+/** The way in which a collector gets what is not exported, by the variables that ask for it. */
 const ELSEWHERE = {
   OTEL_METRICS_EXPORTER: 'scrape /metrics',
   OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: 'scrape /metrics',

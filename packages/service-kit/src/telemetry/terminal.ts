@@ -60,7 +60,7 @@ export function createTerminalLines({ write, actionFor, later, escaped }: Termin
 
 const isUnexpected = (err: Entry['err']) => err !== undefined && !EXPECTED.test(err.code ?? '')
 
-/** One line of all that belongs together; the last entry of a request is its own. */
+/** Writes entries that belong together as one line. The last entry of a request is its own. */
 function lineOf(entries: readonly Entry[], actionFor: TerminalOptions['actionFor']): object {
   const level = Math.max(...entries.map(({ level }) => level))
   const { time, pid, msg = '', err, reqId, ...more }: Entry = Object.assign({}, ...entries)

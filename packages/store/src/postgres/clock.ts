@@ -42,7 +42,7 @@ export class DatabaseClock implements Resident {
     clearInterval(this.#timer)
   }
 
-  /** Also shows whether the connection still works. */
+  /** Measures again, which also shows whether the connection still works. */
   #measureAgain(): void {
     const { connection } = this.#session
     if (connection) this.arrive(connection).catch((error) => connection.destroy(error))

@@ -90,7 +90,7 @@ export class Follower<T> implements Feed, Resident {
     this.#session.remove(this)
   }
 
-  /** After a lost connection the server may be another one, whose transactions are numbered anew. */
+  /** Starts to read. After a lost connection the server may be another one, whose transactions are numbered anew. */
   async arrive(connection: Connection): Promise<void> {
     this.#visit++
     this.#from = 0n

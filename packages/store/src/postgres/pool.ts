@@ -49,7 +49,7 @@ export class Pool {
     }
   }
 
-  /** One that nobody uses, or else a new one, or else the one that the fewest use. */
+  /** Chooses a connection that nobody uses, else a new one, else the one with the fewest users. */
   #place(): Place {
     // One that was just lost is still among them when the caller that lost it asks for another.
     const usable = [...this.#places].filter(({ connection }) => !connection?.lost)

@@ -44,7 +44,7 @@ const SAVE_RUN_TIME = `UPDATE ${RUN_TIME} SET ms = greatest(ms, $1) RETURNING ms
 export interface PostgresOptions extends ConnectionOptions {
   /** Forward only: each runs once, in its own transaction, in this order. */
   readonly migrations: readonly Migration[]
-  /** Only opens a schema that has had all migrations, and changes nothing in it. */
+  /** Whether to open only a schema that has had all migrations, and to change nothing in it. */
   readonly existing?: boolean
   /** Tables with a column `xid` that {@link Postgres.follow} reads: those of a restored dump are corrected. */
   readonly feeds?: readonly string[]

@@ -128,7 +128,7 @@ class Attempt {
     return this.#failure?.statement ?? this.ran.at(-1)
   }
 
-  /** If the job fails, or one of its statements, all is rolled back. */
+  /** Runs a job. If it fails, or one of its statements, all is rolled back. */
   async run<T>(connection: Connection, job: Job<T>): Promise<T> {
     const send = (sql: string, params: readonly Parameter[]) => this.#send(connection, sql, params)
     try {

@@ -16,7 +16,7 @@ const TRANSIENT_EXTENDED = new Map([[4874, 'the disk is full']])
 const DAMAGED = [11, 26]
 const BUSY = 5
 const CONSTRAINT = 19
-/** What a commit of any size has room in, in bytes. */
+/** The bytes on disk that a commit of any size needs at most. */
 const ROOM = 65_536
 
 interface SqliteError {

@@ -43,7 +43,7 @@ interface Statement {
 
 /** The statements of a transaction so far. */
 interface Statements {
-  /** By their texts. */
+  /** The parameters of the statements that ran, by their texts. */
   readonly ran: Map<string, Statement['params']>
   /** The first one that failed. */
   culprit?: string
@@ -75,9 +75,9 @@ const SAVE_RUN_TIME = `UPDATE ${RUN_TIME} SET ms = greatest(ms, $1)`
 
 /** Longest wait of a write for those of other processes, on a slow disk, in ms. */
 const BUSY_TIMEOUT = 2_000
-/** At a start nothing is blocked, and several processes may create the file, in ms. */
+/** The time to wait for a lock at a start, in ms: nothing is blocked yet, and several processes may create the file. */
 const START_TIMEOUT = 5_000
-/** From then on waiting would block the process, as the last write does for so long, in ms. */
+/** The time to wait for a lock later, in ms: it blocks the process, as the last write does. */
 const LAST_TIMEOUT = 100
 /** Tries of a read while another process commits, and the pause between two of them, in ms. */
 const READ_TRIES = 80
@@ -94,7 +94,7 @@ export class Sqlite implements Engine {
     return Number(size) > LARGE ? this.#read(sql, params, this.#reporter) : this.all(sql, ...params)
   })
   readonly #runner: Runner
-  /** Of a store that is not in memory. */
+  /** The path of the file; null for a store in memory. */
   readonly #location: string | null
   readonly #failed = new FailedStatements()
   readonly #elapsed: () => number
@@ -257,7 +257,7 @@ export class Sqlite implements Engine {
     }
   }
 
-  /** If it was the commit that failed, its last statement stands for it. */
+  /** Notes a failure. If the commit failed, its last statement stands for it. */
   #note({ ran, culprit = [...ran.keys()].at(-1) ?? NOTHING }: Statements, failure: StoreError) {
     this.#failed.note(culprit, ran.get(culprit) ?? [], failure)
   }
@@ -353,7 +353,7 @@ export class SharedSqlite extends Sqlite {
     file.waitAtMost(0)
   }
 
-  /** If the file was removed or replaced, opens the one that is there now. Throws as the constructor does. */
+  /** Opens the file that is there now, if the old one was removed or replaced. Throws as the constructor does. */
   renew(): boolean {
     return this.#file.renew()
   }
@@ -392,7 +392,7 @@ class SharedFile implements Runner {
     this.sqlite.exec(`PRAGMA busy_timeout = ${ms}`)
   }
 
-  /** Another process locks the file for as long as its disk takes. */
+  /** Reads in a thread: another process locks the file for as long as its disk takes. */
   async read(sql: string, params: readonly Parameter[]): Promise<readonly Row[]> {
     for (let left = READ_TRIES; ; left--)
       try {

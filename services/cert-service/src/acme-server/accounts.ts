@@ -173,7 +173,10 @@ async function boundCaller(
   throw new AcmeProblem('unauthorized', `${why}: get one by \`gatehouse-certs acme-account\``)
 }
 
-/** None, for an address in a network that needs none. @throws AcmeProblem `externalAccountRequired` */
+/**
+ * The caller of an account without a binding, from an address in a network that needs none.
+ * @throws AcmeProblem `externalAccountRequired`
+ */
 function openCaller({ server, ip }: FastifyRequest): Record<keyof Owner, null> {
   if (server.acmeOptions.isOpen(ip)) return { caller: null, boundBy: null }
   const need = 'an account needs an external account binding'

@@ -12,12 +12,12 @@ import { addLink, type Urls } from './urls.ts'
 
 const AuthorizationSchema = Type.Object({ status: Type.Optional(Type.String()) })
 
-interface OfName {
+interface AuthorizationRoute {
   readonly Params: { readonly id: string; readonly n: string }
 }
 
 interface OfChallenge {
-  readonly Params: OfName['Params'] & { readonly type: string }
+  readonly Params: AuthorizationRoute['Params'] & { readonly type: string }
 }
 
 /** An authorization is of one name of one order. */
@@ -29,7 +29,7 @@ interface Authorization {
 
 /** Authorizations and challenges (RFC 8555 section 7.5). */
 export async function authorizationRoutes(app: FastifyInstance): Promise<void> {
-  app.post<OfName>('/authorization/:id/:n', async (request) => {
+  app.post<AuthorizationRoute>('/authorization/:id/:n', async (request) => {
     const { account, signed, urls } = await verifyAccount(request)
     const authorization = requireName(await requireOrder(request, account), request.params.n)
     if (signed.payload.length === 0) return describe(authorization, urls)
@@ -147,7 +147,7 @@ function describeChallenge({ order, n }: Authorization, type: string, urls: Urls
   }
 }
 
-/** What clients see of a name that the rules give: the token is never asked for. */
+/** The proof that clients see of a name that the rules grant: its token is never asked for. */
 function provenBy({ id, at }: ServedOrder): Proof {
   return { status: 'valid', token: id, at }
 }

@@ -22,13 +22,13 @@ const HOUR = 3_600_000
 
 type Issued = CertificateRecord & InService
 
-interface OfCertificate {
+interface CertificateRoute {
   readonly Params: { readonly fingerprint: string }
 }
 
 /** Certificates (RFC 8555 sections 7.4.2, 7.6) and when to renew them (RFC 9773). */
 export async function certificateRoutes(app: FastifyInstance): Promise<void> {
-  app.post<OfCertificate>('/certificate/:fingerprint', async (request, reply) => {
+  app.post<CertificateRoute>('/certificate/:fingerprint', async (request, reply) => {
     const { record, urls } = await download(request)
     const root = rootAbove(app, record)
     const { fingerprint } = request.params
@@ -36,7 +36,7 @@ export async function certificateRoutes(app: FastifyInstance): Promise<void> {
     return reply.type(PEM).send(buildChainPem(record.certificate, record.chain))
   })
 
-  app.post<OfCertificate>('/certificate/:fingerprint/1', async (request, reply) => {
+  app.post<CertificateRoute>('/certificate/:fingerprint/1', async (request, reply) => {
     const { record, urls } = await download(request)
     const root = rootAbove(app, record)
     if (!root) throw absent()
@@ -71,7 +71,7 @@ export async function certificateRoutes(app: FastifyInstance): Promise<void> {
 }
 
 /** The certificate of the path, for an account that may read certificates for all of its names. */
-async function download(request: FastifyRequest<OfCertificate>) {
+async function download(request: FastifyRequest<CertificateRoute>) {
   const { account, urls } = await verifyReader(request)
   const { server, params } = request
   const record = await server.store.findIssued(params.fingerprint)

@@ -19,7 +19,7 @@ import { verifyAccount, verifyReader } from './requests.ts'
 import type { Urls } from './urls.ts'
 import { readProfile, readValidity } from './validity.ts'
 
-/** Milliseconds before the end of its certificate in which it can no more. */
+/** An order ends so many ms before the certificate that it asks for. */
 const LATE = 1_800_000
 /** Seconds after which to ask for an order again. Some clients read no date. */
 const POLL_AFTER = 2
@@ -35,7 +35,7 @@ const NewOrderSchema = Type.Object({
 
 const FinalizeSchema = Type.Object({ csr: Type.String() })
 
-export interface OfOrder {
+export interface OrderRoute {
   readonly Params: { readonly id: string }
 }
 
@@ -64,13 +64,13 @@ export async function orderRoutes(app: FastifyInstance): Promise<void> {
     throw new AcmeProblem('rateLimited', detail, { retryAfter: HOUR_S })
   })
 
-  app.post<OfOrder>('/order/:id', async (request, reply) => {
+  app.post<OrderRoute>('/order/:id', async (request, reply) => {
     const { account, urls } = await verifyReader(request)
     const order = await requireOrder(request, account)
     return sendOrder(reply, await advance(request, order), urls)
   })
 
-  app.post<OfOrder>('/order/:id/finalize', async (request, reply) => {
+  app.post<OrderRoute>('/order/:id/finalize', async (request, reply) => {
     const { account, signed, urls } = await verifyAccount(request)
     const { csr } = readPayload(signed, FinalizeSchema)
     const order = await requireOrder(request, account)
@@ -81,17 +81,17 @@ export async function orderRoutes(app: FastifyInstance): Promise<void> {
 
 function newOrder(
   { id: account, caller }: ServedAccount,
-  wanted: Pick<ServedOrder, 'names' | 'profile' | 'profileName' | 'replaces' | 'notAfter'>,
+  fields: Pick<ServedOrder, 'names' | 'profile' | 'profileName' | 'replaces' | 'notAfter'>,
   now: number,
 ): ServedOrder {
-  const proofs = caller === null ? wanted.names.map(newProof) : null
-  const { names, profile, profileName, replaces, notAfter } = wanted
+  const proofs = caller === null ? fields.names.map(newProof) : null
+  const { names, profile, profileName, replaces, notAfter } = fields
   const profileText = profileName ?? profile
   return {
     id: randomBytes(16).toString('base64url'),
     account,
     wanted: hash('sha256', [profileText, replaces, notAfter, ...names.toSorted()].join()),
-    ...wanted,
+    ...fields,
     status: proofs ? 'pending' : 'ready',
     proofs,
     ...{ csr: null, fingerprint: null, error: null },
@@ -106,7 +106,7 @@ function newProof(): Proof {
 
 /** The order of the path. Reveals nothing about the orders of others. @throws AcmeProblem */
 export async function requireOrder(
-  { server, params }: FastifyRequest<OfOrder>,
+  { server, params }: FastifyRequest<OrderRoute>,
   account: ServedAccount,
 ): Promise<ServedOrder> {
   const order = await server.store.acme.findOrder(params.id)

@@ -3,7 +3,7 @@ import { IssueError } from '@gatehouse/issuance'
 import { CodedError, TitledError } from '@gatehouse/net'
 import { actionFor, STATUS_OF } from '../errors.ts'
 
-/** What clients are told of the errors of this service, by code. */
+/** The problems that clients get for the errors of this service, by code. */
 const TYPES: Readonly<Record<string, ProblemType>> = {
   CERT_BUSY: 'rateLimited',
   CERT_CALLER_LIMITED: 'rateLimited',

@@ -43,7 +43,7 @@ export class Prover {
     this.#fetch = createFetch({ allows, timeoutMs: TIMEOUT, maxBytes: MAX_BYTES })
   }
 
-  /** Why a name is not proven; undefined if it is. */
+  /** Explains why a name is not proven; undefined if it is. */
   check(name: Name, type: ChallengeType, keyAuthorization: string) {
     const id = `${type} ${keyAuthorization} ${name.text}`
     const underway = this.#tries.get(id)

@@ -20,7 +20,7 @@ export interface Signer {
   readonly urls: Urls
 }
 
-/** By which means a request may say who has signed it: the URL of its account, or its own key. */
+/** The key that a request may be signed with: that of the account at its URL, or the one that it carries. */
 type Identification = 'account' | 'key' | 'either'
 
 /**

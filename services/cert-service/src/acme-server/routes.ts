@@ -13,7 +13,7 @@ import { requireOwnHost, urlsOf } from './urls.ts'
 
 const JOSE = 'application/jose+json'
 
-/** What this server puts into its URLs. A database reads no other characters in a text. */
+/** Parameters with the characters that this server puts into its URLs. A database reads no others in a text. */
 const ParamsSchema = Type.Record(Type.String(), Type.String({ pattern: '^[\\w.-]*$' }))
 
 /** The ACME server (RFC 8555), below `/acme`: its routes take signed requests, and answer problems of ACME. */

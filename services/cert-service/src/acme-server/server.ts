@@ -13,7 +13,7 @@ type AcmeConfig = CertServiceConfig['acme']
 declare module 'fastify' {
   interface FastifyInstance {
     readonly acme: AcmeServer
-    /** What the configuration in effect says about ACME clients. */
+    /** The options for ACME clients of the configuration in effect. */
     readonly acmeOptions: ReturnType<typeof optionsOf>
   }
 }
@@ -25,7 +25,7 @@ const LOOPBACK = ['localhost', '127.0.0.1', '::1']
 /** Accounts whose use is noted at a time. */
 const MAX_USED = 10_000
 
-/** What the routes for ACME clients share. */
+/** The parts that the routes for ACME clients share. */
 class AcmeServer {
   readonly nonces: Nonces
   /** Whether a host is this service. */
@@ -34,7 +34,7 @@ class AcmeServer {
   readonly #store: Pick<Store, 'acme' | 'setRenewalInfoRead'>
   readonly #clock: FastifyInstance['clock']
   #used = new Map<string, Pick<ServedAccount, 'usedAt' | 'client' | 'remoteAddress'>>()
-  /** When somebody asked when to renew certificates, by their ids. */
+  /** The times at which clients asked when to renew certificates, by the ids of these. */
   #asked = new Map<number, number>()
 
   constructor(

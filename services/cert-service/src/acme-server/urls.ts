@@ -28,7 +28,7 @@ export function urlsOf({ protocol, host }: Pick<FastifyRequest, 'protocol' | 'ho
   return {
     at: urlOf,
     directory: urlOf(DIRECTORY),
-    /** Of the directory. */
+    /** The members of the directory. */
     members: {
       newNonce: urlOf('/acme/new-nonce'),
       newAccount: urlOf('/acme/new-account'),

@@ -5,7 +5,7 @@ import { PROFILES, type Profile } from '@gatehouse/pki'
 import type { FastifyInstance } from 'fastify'
 
 const MINUTE = 60_000
-/** How far the clocks of clients may be from this one. */
+/** The difference between the clocks of clients and this one that is accepted, in ms. */
 const SKEW = 5 * MINUTE
 /** The time for which a certificate is good for something still. */
 const LEAST = 5 * MINUTE

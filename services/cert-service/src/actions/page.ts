@@ -10,7 +10,7 @@ import { whenFromNow } from '../pages/time.ts'
 interface ActionTexts {
   readonly verb: Text
   readonly asks: Text
-  /** What it means for those who use the certificates. */
+  /** The consequences for those who use the certificates. */
   readonly means: readonly Text[]
 }
 
@@ -74,14 +74,14 @@ export function reasonText(lang: Language, reason: RevocationReason): SafeHtml {
   return say(lang, REASONS[reason])
 }
 
-type OfName = Pick<Confirmation, 'domain' | 'profile'>
+type ActionTarget = Pick<Confirmation, 'domain' | 'profile'>
 
-function actionHref(action: Action, { domain, profile }: OfName): string {
+function actionHref(action: Action, { domain, profile }: ActionTarget): string {
   return nameHref(domain, profile, `/${action}`)
 }
 
 /** The buttons that lead to the actions. */
-export function actionLinks(lang: Language, actions: readonly Action[], target: OfName) {
+export function actionLinks(lang: Language, actions: readonly Action[], target: ActionTarget) {
   if (actions.length === 0) return ''
   const links = actions.map((action) => {
     const kind = isFinal(action) ? 'button danger' : 'button'

@@ -47,7 +47,7 @@ export function history(
   return html`<ul class="past">${rows}</ul>${more}`
 }
 
-/** What is done with ACME accounts is about no name. */
+/** Texts by action. Actions with ACME accounts are about no name. */
 const DONE: Readonly<Record<Exclude<AuditRecord['action'], `acme-${string}`>, Step>> = {
   issue: ['good', 'Issued'],
   'hand-out': ['past', 'Fetched'],

@@ -49,7 +49,7 @@ export interface CertificateView extends NameView, Pick<Around, 'coverage' | 'la
   /** DER of the root that the chain leads to, if this service has it. */
   readonly root: Uint8Array | undefined
   readonly origin: string
-  /** What happened to it; undefined for those who may not know by whom. */
+  /** The history of the certificate; undefined for readers who may not know who did what. */
   readonly transitions: readonly Transition[] | undefined
 }
 
@@ -205,7 +205,7 @@ function orderState(lang: Language, order: OrderRecord, now: number, link: SafeH
   return notice('good', say(lang, 'The order is done.'), certificate)
 }
 
-/** What people come for: how long it is served, when it renews, and who uses it. */
+/** The facts that people come for: how long it is served, when it renews, and who uses it. */
 function facts({ lang, record, activity = [], now }: CertificateView): SafeHtml {
   const { names, notAfter, renewAt, explanationUrl, isCurrent } = record
   const moment = (time: number, more: SafeHtml | '' = '') =>
@@ -235,7 +235,7 @@ function namesFact(lang: Language, names: readonly string[]): SafeHtml {
   ])
 }
 
-/** What identifies it, in both forms: one to compare by eye, one to paste. */
+/** The marks that identify it, in two forms: one to compare by eye, one to paste. */
 function details({ lang, record }: CertificateView): SafeHtml {
   const { certificate, serialNumber, issuer, keyType, csr, notBefore } = record
   const sha256 = hash('sha256', certificate)

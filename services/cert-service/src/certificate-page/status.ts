@@ -24,9 +24,9 @@ export interface Around {
   readonly order: OrderRecord | undefined
   /** All certificates of its first name that the visitor may see, the newest first. */
   readonly history: readonly PastCertificate[]
-  /** Who has all of its names in certificates that end later. */
+  /** The owner of certificates that have all of its names and end later. */
   readonly coverage: Coverage | undefined
-  /** When the account of its ACME client was last used; undefined if there is none. */
+  /** The time at which the account of its ACME client was last used; undefined if it has none. */
   readonly lastSeen: number | undefined
   readonly now: number
 }
@@ -87,7 +87,7 @@ const ACCOUNT_ENDED =
   'The account of the client {client} at {address} has ended. Have the client make another one.'
 const LAST_SEEN = 'The client {client} at {address} was last seen {when}. Restart it there.'
 
-/** What is known of the client that is late, and what to do. */
+/** Explains why a client is late, and what to do. */
 function lateClient(record: CertificateRecord, { lang, lastSeen, now }: Around): SafeHtml {
   const { client, address, renewalInfoReadAt } = record
   const who = html`<code>${client ?? 'ACME'}</code>`

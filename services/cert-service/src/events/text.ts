@@ -97,7 +97,7 @@ function describeCertificate(event: Held, subject: string): Omit<EventText, 'det
   }
 }
 
-/** What to do about a certificate that was not renewed in time. */
+/** Explains what to do about a certificate that was not renewed in time. */
 function late({ client, address }: Held): string {
   if (client === undefined) return INVENTORY
   const place = address === undefined ? '' : ` at ${address}`

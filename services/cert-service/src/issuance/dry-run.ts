@@ -55,7 +55,7 @@ export const dryRuns = fp(
   },
 )
 
-/** As a request does, goes on to the fallback if the issuer refuses; the limits of a caller are the same there. */
+/** Tries the fallback if the issuer refuses, as a request does. The limits of a caller are the same there. */
 async function forecast(
   request: IssuanceRequest,
   actor: Actor,

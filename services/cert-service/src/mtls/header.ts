@@ -58,7 +58,7 @@ function fromElement(value: string): Buffer | undefined {
   return certificates.length === 1 ? fromEscapedPem(certificates[0] ?? '') : undefined
 }
 
-/** One spelling alone, so that no other software reads it differently. */
+/** Decodes only the canonical spelling, so that no other software reads it differently. */
 function fromBase64(text = ''): Buffer | undefined {
   const der = Buffer.from(text, 'base64')
   return der.length > 0 && der.toString('base64') === text ? der : undefined

@@ -22,7 +22,7 @@ function partsOf(lang: Language, text: Text, values: Values) {
   return translation.split(/\{(\w+)\}/).map((part, i) => (i % 2 ? (values[part] ?? '') : part))
 }
 
-/** What is in English for every reader: what programs say, as in the log. */
+/** Marks English text for readers of all languages, such as errors of programs and lines of the log. */
 export function english(text: SafeHtml | string | undefined): SafeHtml {
   return html`<span lang="en">${text}</span>`
 }

@@ -19,7 +19,7 @@ export const STATE_NAMES: Readonly<Record<CertificateState, Text>> = {
   ended: 'Ended',
 }
 
-/** What a filter shows: a state, or what is late and has its names in certificates that end later. */
+/** The filters of the inventory: a state, or certificates whose names are in others that end later. */
 export type Filter = CertificateState | 'covered'
 export const FILTER_NAMES: Readonly<Record<Filter, Text>> = { ...STATE_NAMES, covered: 'Covered' }
 

@@ -21,7 +21,7 @@ const DEFAULT_RIGHTS: readonly Right[] = ['issue', 'read', 'renew']
 /** The rights by which one gets a new certificate or its key. */
 const MAKING: readonly Right[] = ['issue', 'renew']
 
-/** What leads to the address of a device, which its challenges prove. */
+/** The kinds of names that lead to the address of a device, which its challenges prove. */
 const PROVABLE: readonly Name['kind'][] = ['dns', 'ip']
 
 /** Patterns that a listing is narrowed by. With more, each entry is looked at. */
@@ -30,9 +30,9 @@ const MAX_PATTERNS = 20
 const OF_CALLER = 'it makes a caller of `auth.mtls`, so only an operator or that caller gets it'
 
 export interface PolicyOptions {
-  /** What API keys may do and get, by name. */
+  /** The rights of API keys, by name. */
   readonly keys?: ReadonlyMap<string, KeyRow> | undefined
-  /** It grants names of servers only. */
+  /** The claim that grants names, of servers only. */
   readonly domainsClaim?: string | undefined
   readonly rules?: readonly PolicyRule[] | undefined
   /** The callers with a client certificate, by the name in it. */
@@ -69,7 +69,7 @@ export interface Policy {
   ): PolicyDecision
   /** Tells whether a caller may do this with every name. */
   grantsAll(caller: Principal, right: Right, profile: CertificateProfile): boolean
-  /** What a caller may do this with at most, and whether it may with all of that. */
+  /** The names for which a caller may have this right at most, and whether for all of them. */
   scopeOf(caller: Principal, right: Right): Scope & { readonly isAll: boolean }
 }
 

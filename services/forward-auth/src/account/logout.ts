@@ -106,7 +106,9 @@ export function requireOwnForm({ headers }: FastifyRequest, { authOrigin }: Site
     throw new FwaError('FWA_ORIGIN_FOREIGN', `Origin is not ${authOrigin}`)
 }
 
-/** Also where the store no longer knows the session: it may have taken an end whose answer got lost. */
+/**
+ * Records a sign-out, also if the store no longer knows the session: it may have ended it in an answer that got lost.
+ */
 function recordSignOut(
   { iss, sub, gatehouse_provider: provider }: SessionToken,
   portal: string,

@@ -127,7 +127,7 @@ export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-/** Those of agents alone are shown by their agents. */
+/** Whether a browser uses a session. Pages show those that only agents use with their agents. */
 const isOfBrowser = ({ isOffline }: FoundSession) => !isOffline
 
 type EndsOf = (

@@ -34,7 +34,7 @@ interface Happening
   readonly isPage?: boolean | undefined
   /** Whether the log says it in a line of its own already. */
   readonly isQuiet?: true
-  /** Who ended a session. */
+  /** The person or rule that ended a session. */
   readonly ender?: Ender | undefined
   /** The profile of the person, if it is known. */
   readonly profile?: Profile | undefined
@@ -158,7 +158,7 @@ class AuditTrail {
     if (!this.#retry) this.#writing ??= this.#writeAll()
   }
 
-  /** One write is in progress at most, and the next one takes all rows that came meanwhile. */
+  /** Writes all rows that wait. One write is in progress at most, and the next one takes all that came meanwhile. */
   async #writeAll(): Promise<void> {
     while (this.#waiting.length > 0 && !this.#retry) {
       const rows = this.#waiting

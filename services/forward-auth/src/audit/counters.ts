@@ -8,7 +8,7 @@ const LOGIN_RESULTS: Readonly<Partial<Record<AuditEvent, string>>> = {
   'sign-in-failed': 'failed',
 }
 
-/** What is decided about a program. */
+/** The decisions about programs. */
 const OUTCOMES: readonly string[] = ['allow', 'forbidden', 'step-up']
 
 /** Counts what the audit trail records of sign-ins and sessions, by portal; and the calls of programs. */

@@ -29,7 +29,7 @@ type CountedRow = { row: AuditRow; count: number }
 export class RowLimit {
   readonly #options: RowLimitOptions
   #timer: { cancel(): void } | undefined
-  /** For each kind, its last row and how often it was repeated. */
+  /** The last row of each kind, and how often it was repeated. */
   #seen = new Map<string, CountedRow>()
   /** The same of what programs were let do, by host and tool. */
   #passed = new WeakMap<object, Map<string | undefined, CountedRow>>()

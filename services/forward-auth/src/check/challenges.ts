@@ -23,7 +23,7 @@ export function noSession(
   })
 }
 
-/** What a program is asked for. */
+/** The parts of a challenge for a program. */
 interface ChallengeOptions {
   readonly resource?: Resource | undefined
   /** Default: those of the resource that clients ask for at first. */

@@ -80,7 +80,7 @@ function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
   return reply.send(body)
 }
 
-/** What is recorded of a check. */
+/** The members of a check that are recorded. */
 interface RecordedEvent {
   readonly event: 'program-passed' | 'access-refused'
   readonly code?: string
@@ -126,7 +126,7 @@ export function recordRefusal(
   record({ portal, principal: check?.principal, forwarded }, entry, request)
 }
 
-/** What a program calls, and as which client; undefined for people. */
+/** The MCP call of a program and its client; undefined for people. */
 function callOf({ principal, forwarded: { mcp } = {} }: Recorded) {
   if (!principal?.isProgram) return undefined
   return { program: principal, client: principal.identity.client, tool: mcp?.name ?? mcp?.method }
@@ -195,7 +195,7 @@ export type Refused = Pick<Check, 'portal' | 'resource' | 'principal'> & {
     Partial<Pick<Check['forwarded'], 'method' | 'target' | 'kind'>>
 }
 
-/** As far as it is known. */
+/** The members of a refused check that are known. */
 type Recorded = Pick<Refused, 'portal'> &
   Partial<Pick<Refused, 'principal'>> & {
     readonly forwarded?: Partial<Refused['forwarded']> | undefined
@@ -223,7 +223,7 @@ function whyClosed(call: Refused['forwarded']['mcp']): string {
   return 'the rules here are for MCP tools, and the headers name none for certain: it takes MCP 2026-07-28, without a session'
 }
 
-/** With a hop, by which the app gets the other session in place of this one. */
+/** The URL of a hop by which the app gets the other session in place of this one. */
 function switchUrl(check: Check, reply: FastifyReply): string {
   const query = { switch: '1' }
   const rd = returnUrl(check, check.forwarded.url, MAX_LINK, query)

@@ -13,12 +13,12 @@ const OPTIONS: Readonly<Record<Option, (row: AuditRow, text: string) => boolean>
   event: ({ event }, text) => event === text,
   request: ({ requestId }, text) => requestId === text,
   host: ({ host }, text) => host === text || host === '*',
-  /** By any name of theirs: identifier, with or without the provider, user name, e-mail address or full name. */
+  /** Matches a person by any name: identifier, with or without the provider, user name, e-mail address or full name. */
   person: ({ person, provider, username, email, name }, text) =>
     (person !== undefined && ['*', text, `${provider}:${text}`].includes(person)) ||
     [username, email, name].some((alias) => alias?.toLowerCase() === text.toLowerCase()),
   tool: ({ tool }, text) => tool !== undefined && (tool === '*' || compilePattern(text)(tool)),
-  /** By the client ID, or its host. */
+  /** Matches a client by its ID or its host. */
   client: (row, text) => [row.client, ...hostsOf(row)].includes(text) || row.client === '*',
 }
 
@@ -107,7 +107,7 @@ const ERROR_TEXTS: Readonly<Record<string, Readonly<Record<'title' | 'action', s
   ...{ ...AUTH_ERRORS, ...ERRORS },
 }
 
-/** Who was refused what, when, where and why, or whose session ended. Nothing else has a story. */
+/** Tells who was refused what, when, where and why, or whose session ended; empty for other rows. */
 function storyOf(row: AuditRow): string {
   const { event, host, method, path, code, groups, clientAddress, tool, endedBy } = row
   if ((code ?? endedBy) === undefined) return ''

@@ -40,7 +40,7 @@ export interface ExplainOptions {
   readonly as?: string | undefined
 }
 
-/** As a check takes it. */
+/** The methods that a check accepts. */
 const METHOD = /^[A-Za-z][A-Za-z-]{0,31}$/
 
 /**
@@ -87,7 +87,7 @@ const PASSES = {
   preflight: 'passes as a preflight, without an identity',
 }
 
-/** What a check answers, and why. */
+/** Describes the answer of a check, and the reason. */
 function describeAnswer(forwarded: Forwarded, decision: Decision): string[] {
   switch (decision.outcome) {
     case 'forbidden': {
@@ -198,7 +198,7 @@ function headersOf(method: string, tool: string | undefined): Record<string, str
   return { 'sec-fetch-mode': 'navigate' }
 }
 
-/** What a check answers that is no decision. */
+/** Describes an answer of a check that is no decision. */
 function describeRefusal(error: unknown): string[] {
   const { code, message } = Object(error) as FwaError
   const status = statusOfError(error, STATUS_OF)

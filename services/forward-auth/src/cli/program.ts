@@ -15,7 +15,7 @@ const ACTIONS: Readonly<Record<string, { readonly action: string }>> = ERRORS
 
 type Command = ServiceCommand<ForwardAuthConfig>
 
-/** Such as `a, b or c`. */
+/** Joins choices, such as `a, b or c`. */
 const CHOICE = new Intl.ListFormat('en-GB', { type: 'disjunction' })
 
 const LOOK = { group: 'Look into it:', readsConfig: true } as const

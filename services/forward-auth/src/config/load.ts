@@ -184,7 +184,10 @@ function checkAdmins({ policies, sessions }: PortalConfig): Fault[] {
   return faultIf(isUnknown, '/sessions/admins', 'is no policy of this portal')
 }
 
-/** What somebody may do for days ought to be what the provider says today. */
+/**
+ * Warns of a long session that is never read again: what somebody may do for days ought to be what the provider
+ * says today.
+ */
 function checkLifetime({ providers, session }: PortalConfig, config: ForwardAuthConfig): Fault[] {
   const { lifetime = ifKnown(() => config.session.lifetime) ?? 0, refresh } = session
   const isRead = refresh !== 'off' && providers.every(({ type }) => type !== 'tailscaleWhois')

@@ -49,7 +49,7 @@ const START_RULES: readonly ConfigRule<ForwardAuthConfig>[] = [
     ]),
 ]
 
-/** Such a rule is demanded at every host of a path of which nothing is known. */
+/** Warns of a rule without hosts, which applies to its paths at every host. */
 function checkRuleHosts({ rules, apps = [] }: PortalConfig): Fault[] {
   const ruleHosts = rules.flatMap(({ hosts = [] }) => hosts)
   const hosts = new Set([...ruleHosts, ...apps.map(({ url }) => URL.parse(url)?.hostname)])

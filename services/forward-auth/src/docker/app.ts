@@ -37,7 +37,7 @@ const SCHEME = /^traefik\.http\.services\.[^.]+\.loadbalancer\.server\.scheme$/i
 const COUNTING = [/^traefik\.enable$/, RULE, PORT, SCHEME]
 const IGNORED =
   'only traefik.enable, a rule, a port and a scheme count, each unlike that of the image; ignored'
-/** At the entry point with the login. Every router of a file comes first. */
+/** The router at the entry point with the sign-in. Every router of a file comes first. */
 const ROUTER = { entryPoints: ['https'], priority: 1 }
 const COMPOSE = 'com.docker.compose.'
 

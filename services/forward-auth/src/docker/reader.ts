@@ -15,7 +15,7 @@ const ImageLabels = Type.Optional(Type.Union([Labels, Type.Null()]))
 const Image = Type.Object({ Config: Type.Object({ Labels: ImageLabels }) })
 const [MAX_LIST_BYTES, MAX_IMAGE_BYTES] = [16 * 1_048_576, 262_144]
 const MAX_WARNING = 1_000
-/** For all that one answer needs: Traefik waits for 5 seconds. */
+/** The time for all requests of one answer, in ms: Traefik waits for 5 seconds. */
 const PATIENCE_MS = 4_000
 /** Docker may give the address of a container that has stopped to another. */
 const MAX_AGE_MS = 30_000

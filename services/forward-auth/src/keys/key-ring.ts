@@ -78,7 +78,7 @@ const ALGORITHM = 'aes-256-gcm'
 const IV_LENGTH = 12
 const TAG_LENGTH = 16
 
-/** Longer texts are compressed before they are sealed. They are mostly URLs, which compress well. */
+/** The length from which texts are compressed before they are sealed. They are mostly URLs, which compress well. */
 const COMPRESS_FROM = 1_024
 /** Bytes, as an answer of a provider may have them: a session says all that is kept of a person. */
 export const MAX_LENGTH = 1_048_576

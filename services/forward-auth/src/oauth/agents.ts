@@ -39,7 +39,7 @@ export interface ConsentRequest {
   readonly redirectUri: string
   readonly challenge: string
   readonly consent: Consent
-  /** Until when it is good, in ms since the epoch. */
+  /** The end of its validity, in ms since the epoch. */
   readonly until: number
 }
 
@@ -166,8 +166,7 @@ class Agents {
   }
 
   /**
-   * When an agent ends: with its session, or if that is for agents alone, by the configured lifetime of the resource.
-   *
+   * The end of an agent: that of its session, or for a session of agents alone, by the lifetime of the resource.
    * @throws OAuthError invalid_grant if that is over
    */
   #endOf(

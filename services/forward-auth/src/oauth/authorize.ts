@@ -31,7 +31,7 @@ import { OAuthError } from './oauth-error.ts'
 import { ownResources } from './own-resources.ts'
 
 const PATH = '/authorize'
-/** Where a person is after they have allowed a program to work without them. */
+/** The page for a person who has allowed a program to work without them. */
 const GRANTED = '/authorize/granted'
 const MINUTE = 60_000
 /** The time to answer the page, in ms. */
@@ -75,7 +75,7 @@ const GRANTED_SCHEMA = {
   response: { 303: TO_SIGN_IN, ...problemAnswers(400, 403, 404, 429, 502, 503) },
 }
 
-/** What a person is asked, as the form of the page carries it. */
+/** The question for a person, as the form of the page carries it. */
 interface ConsentQuestion extends ConsentRequest {
   /** ID of the session of the person who was asked. */
   readonly session: string
@@ -224,7 +224,7 @@ function sendCode(
 
 const OVER = 'this page is no longer good: the app has to ask again'
 
-/** Where the person goes with the answer. */
+/** The URI to which the answer goes with the person. */
 type ClientRedirect = Pick<ConsentQuestion, 'redirectUri' | 'state'>
 /** The client that asks. */
 type Sender = ClientRedirect & { readonly client: OAuthClient }

@@ -22,12 +22,12 @@ const MAX_BYTES = 5_120
 const MAX_DOCUMENTS = 1_000
 /** The reads of a person in a burst, and the ms in which one is added again. */
 const RATE = { burst: 20, interval: 6_000 }
-/** How long a document is used, in ms. */
+/** The time for which a document is used, in ms. */
 const AGE = { min: 60_000, usual: 300_000, max: 86_400_000 }
-/** How long a failure is repeated, in ms, so that a client in a loop causes no requests. */
+/** The time for which a failure is repeated, in ms, so that a client in a loop causes no requests. */
 const FAILURE_AGE = 10_000
 
-/** What a read gave: at which time in ms, and for how many ms it holds. */
+/** The result of a read, its time in ms, and for how many ms it is used. */
 interface DocumentRead {
   readonly outcome: OAuthClient | FwaError
   readonly time: number
@@ -139,7 +139,7 @@ type Network = Pick<Cidr, 'network' | 'prefix'>
 
 const toCidrs = (texts: readonly string[]) =>
   texts.map(parseCidr).filter((cidr) => cidr !== undefined)
-/** This machine and its link, where clouds have their metadata service. */
+/** The addresses of this machine and its link, where clouds have their metadata service. */
 const LOCAL = toCidrs(['127.0.0.0/8', '::1', '0.0.0.0/8', '::', '169.254.0.0/16', 'fe80::/10'])
 const isLocal = ({ network, prefix }: Network) =>
   LOCAL.some((local) => cidrContains(local, network) && prefix >= local.prefix)

@@ -100,8 +100,8 @@ export function methodOf({ token_endpoint_auth_method: method }: Members): strin
 const METHODS = '`none`, or `private_key_jwt` with a `jwks_uri` at the host of the document'
 
 /**
- * How the client of a document authenticates: as it prefers, if that is possible here, else by the first that it lists
- * and that is. Undefined if there is none.
+ * The way in which the client of a document authenticates: the one it prefers if it is possible here, else the first
+ * that it lists and that is; undefined if there is none.
  */
 function authenticationOf(
   clientId: string,

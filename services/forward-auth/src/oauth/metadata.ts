@@ -11,7 +11,7 @@ import { ownResources } from './own-resources.ts'
 const MAX_AGE = 300
 const Url = Type.String({ format: 'uri' })
 const Texts = Type.Array(Type.String())
-/** Those that every client with a key has one of (RFC 7518 section 3.1, RFC 8037). */
+/** The algorithms of which every client with a key has one (RFC 7518 section 3.1, RFC 8037). */
 const ASSERTION_ALGORITHMS = ['RS256', 'PS256', 'ES256', 'EdDSA']
 const MetadataSchema = Type.Object(
   {

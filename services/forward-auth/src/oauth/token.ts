@@ -31,7 +31,7 @@ const ERRORS = {
   503: ErrorSchema,
 }
 const tags = ['authorization server']
-/** How a client says who it is, unless it does by `Authorization: Basic`. */
+/** The credentials of a client that does not use `Authorization: Basic`. */
 const CREDENTIALS = {
   client_id: OptionalText,
   client_secret: OptionalText,

@@ -11,7 +11,7 @@ export const MAX_SHOWN = 100
 /** Hosts of a session, or scopes of an agent. */
 const MAX_NAMES = 20
 
-/** What people see of a session or an agent, with times in ms. */
+/** The members of a session or an agent that people see, with times in ms. */
 interface ListEntry {
   /** The value of `session` in the form that ends it. */
   readonly id: string
@@ -122,7 +122,7 @@ function agentItem(agent: ShownAgent, id: string, view: ListView): SafeHtml {
 
 type Facts = readonly (readonly [name: string, fact: SafeHtml | string | undefined])[]
 
-/** What there is of one session or agent, with a button that ends it. */
+/** Shows one session or agent, with a button that ends it. */
 function item(options: {
   readonly id: string
   readonly view: ListView

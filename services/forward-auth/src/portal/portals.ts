@@ -47,7 +47,7 @@ async function createPortals(
 }
 
 type AgentFinder = Pick<ConstructorParameters<typeof Gate>[1], 'findAgent'>
-/** What portals need from outside. */
+/** The dependencies of portals. */
 type PortalDeps = ProviderDeps & AgentFinder
 
 function createPortal(config: PortalConfig, lifetime: number, deps: PortalDeps, keep: Keep) {
@@ -122,7 +122,7 @@ function requireImage(kind: ImageKind, file: string, key: string): Image {
   throw new ConfigError('CONFIG_FILE_UNUSABLE', `${key} ${read.fault}: ${file}`)
 }
 
-/** Both `allow` of the portal and that of the provider must hold; other providers admit nobody. */
+/** Requires both `allow` of the portal and that of the provider. Other providers admit nobody. */
 export function createAdmission({ allow, providers }: PortalConfig) {
   const byPortal = compileAllow(allow ?? 'anyone')
   const byProvider = new Map(

@@ -43,7 +43,7 @@ export function isCurrent({ iat, exp }: Times, now: number): boolean {
  */
 export class AssertionKeys {
   readonly #secret: string
-  /** By period. Only a clock that is set again and again needs more of them. */
+  /** The keys by period. Only a clock that is set again and again needs more of them. */
   readonly #keys = new LRUCache<number, AssertionKey>({
     max: MAX_KEYS,
     memoMethod: (period) => deriveKey(this.#secret, period),

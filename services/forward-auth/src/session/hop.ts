@@ -10,9 +10,9 @@ const TICKET_PREFIX = `${TICKET}=`
 /** The number of consecutive failed hops after which Gatehouse concludes that the browser keeps no cookies here. */
 export const MAX_HOPS = 3
 
-/** In ms: how long somebody may take to sign in before the hop begins anew. */
+/** The time that somebody may take to sign in before the hop begins anew, in ms. */
 const HOP_LIFETIME = 3_600_000
-/** Also of a hop that no cookie binds to the browser at the sign-in host. */
+/** The lifetime of a ticket in ms, also of a hop that no cookie binds to the browser at the sign-in host. */
 const TICKET_LIFETIME = 30_000
 const COOKIE_LIFETIME = 600_000
 /** Cookies of hops that a browser keeps, and that one answer removes: proxies limit headers. */
@@ -37,7 +37,7 @@ export interface Hop {
   readonly signed: string
 }
 
-/** Where a sign-in binding is kept. */
+/** The scope of the cookie of a sign-in binding. */
 type CookiePlace = Pick<HostCookie, 'domain' | 'path'>
 
 export interface Ticket {
@@ -220,7 +220,10 @@ function randomValue(): string {
   return Buffer.from(randomUUID().replaceAll('-', ''), 'hex').toString('base64url')
 }
 
-/** With `__Host-` no other host can set it. Its value gives it the name, so no other value counts. */
+/**
+ * The name of the cookie. With `__Host-` no other host can set it, and the name comes from the value, so no other value
+ * counts.
+ */
 function cookieName(portal: string, browser: string): string {
   return `__Host-gatehouse-hop.${portal}.${browser.slice(0, 8)}`
 }

@@ -40,9 +40,9 @@ export class ReReading {
   readonly #count: Count
   readonly #lines = new WeakMap<Provider, Line>()
   readonly #asking = new Map<string, Promise<void>>()
-  /** Until when sessions are left alone. */
+  /** The times until which sessions are left alone. */
   readonly #paused = timesOf(MAX_PAUSED)
-  /** When somebody last began to wait for what the provider says of a session. */
+  /** The times at which somebody last began to wait for what the provider says of a session. */
   readonly #waited = timesOf(MAX_PAUSED)
   /** Providers that refuse our client, which is logged once. */
   readonly #refused = new Set<string>()
@@ -141,7 +141,7 @@ export class ReReading {
     return this.#app.clock.now() - reRead < refresh + grace
   }
 
-  /** For how many ms a request may wait for the provider: all that come while one waits do so together. */
+  /** The ms for which a request may wait for the provider. All requests that come while one waits do so together. */
   #patienceFor(session: Session, portal: Portal, provider: RedirectProvider): number {
     const now = this.#app.clock.now()
     const since = this.#waited.get(session.sid) ?? Number.NEGATIVE_INFINITY

@@ -40,7 +40,7 @@ export interface OpenedRow {
   readonly contents: SessionContents
 }
 
-/** When a session was last in use, and where. */
+/** The last use of a session: when, and where. */
 interface Use {
   time: number
   readonly hosts: string[]

@@ -447,7 +447,7 @@ export class Sessions {
   }
 }
 
-/** When an ID token that was verified ends, in ms. */
+/** The end of an ID token that was verified, in ms. */
 function endOf(token: string): number {
   const claims = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
   return Number(claims.exp) * 1_000

@@ -32,9 +32,9 @@ const TOUCHED = 300
 const MAX_REMOVED = 100
 /** Ms for which no sign-in is under way. */
 const SIGN_IN = 3_600_000
-/** After so many ms without a read, changes may have been missed. */
+/** The pause between two reads after which changes may have been missed, in ms. */
 const MAX_PAUSE = 600_000
-/** When sessions were last seen is written by the minute. */
+/** The margin of a time at which a session was last seen, in ms: it is written by the minute. */
 const IDLE_MARGIN = 120_000
 /** A clock that gains more, in ms, was set ahead. For so long after that no session is removed. */
 const LARGEST_GAIN = 120_000
@@ -76,7 +76,7 @@ const LISTED = `sid IN ${VALUES}`
 const REMOVE_LISTED = `DELETE FROM sessions WHERE ${LISTED}`
 const AGENTS = `sid IN (SELECT sid FROM sessions WHERE parent IN ${VALUES} LIMIT $2)`
 const HAS_LISTED = `SELECT 1 AS found FROM sessions WHERE ${LISTED} LIMIT 1`
-/** Until the commit, no end takes this session, and one that is under way is waited for. */
+/** Keeps others from ending this session until the commit, and waits for an end that is under way. */
 const HOLD = 'SELECT 1 AS found FROM sessions WHERE sid = $1 AND parent IS NULL FOR SHARE'
 const WITHDRAW = removing('consents', 'key', 'person = $1 AND substr(key, 1, length($2)) = $2')
 const WITHDRAW_ALL = removing('consents', 'key', 'substr(key, 1, length($1)) = $1')
@@ -110,7 +110,7 @@ export abstract class EngineStore {
   #isClosed = false
   /** The age at the last read of events. */
   #lastRead = NEVER
-  /** How far the clock is ahead of the running time, and the running time when it was last set ahead. */
+  /** The difference between the clock and the running time, and the running time when the clock was last set ahead. */
   #clockOffset = Number.POSITIVE_INFINITY
   #setAhead = Number.NEGATIVE_INFINITY
 
@@ -337,7 +337,7 @@ export abstract class EngineStore {
     return this.told('writing', this.#engine.transaction(job, options))
   }
 
-  /** How long a row is kept after a time. */
+  /** The time until which a row is stored that ends at a time. */
   #lasting(time: number, margin = MARGIN) {
     const { now, running } = this.age()
     return { until: time + margin, due: running + Math.max(time - now, 0) + margin }

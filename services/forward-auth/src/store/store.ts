@@ -105,7 +105,7 @@ export interface AuditRow {
   readonly actorName?: string | undefined
   /** Client ID of an agent, or of a token. */
   readonly client?: string | undefined
-  /** What a program called by MCP: the tool, the URI of the resource or the name of the prompt, else the method. */
+  /** The MCP call of a program: the tool, the URI of the resource or the name of the prompt, else the method. */
   readonly tool?: string | undefined
   /** The number of equal calls. Default: 1. */
   readonly count?: number | undefined

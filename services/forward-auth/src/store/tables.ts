@@ -122,7 +122,7 @@ const INDEXES = [
   `CREATE INDEX events_burnt ON events (id) WHERE kind = 'burnt'`,
 ]
 
-/** On PostgreSQL, instances find new events by this column, also those that commit late. */
+/** The column by which instances find new events on PostgreSQL, also those that commit late. */
 const FOLLOWED = `
   ALTER TABLE events ADD COLUMN xid xid8 NOT NULL DEFAULT pg_current_xact_id();
   CREATE INDEX events_xid ON events (xid)`

@@ -138,7 +138,7 @@ const SPACE = 32
 const SEMICOLON = 59
 const EQUALS = 61
 
-/** Where the value of the next cookie with this name starts; -1 if there is none. */
+/** The position of the value of the next cookie with this name; -1 if there is none. */
 function valueStart(header: string, name: string, from: number): number {
   for (let i = header.indexOf(name, from); i >= 0; i = header.indexOf(name, i + 1)) {
     const start = skipBlanks(header, i - 1, -1)

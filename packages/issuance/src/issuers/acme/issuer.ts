@@ -98,7 +98,7 @@ function objectionTo(names: readonly Name[], csr: Csr | null, config: IssuerConf
   return `the CSR lacks ${missing.text}, and the issuer ${config.name} adds no names`
 }
 
-/** For how long a revocation is retried, as somebody waits for it. */
+/** The time for which a revocation is retried, in ms: somebody waits for it. */
 const REVOKE_MS = 5_000
 
 async function revoke(

@@ -49,10 +49,10 @@ const STEPS: Readonly<Record<OrderState['step'], string>> = {
   downloaded: 'checking the certificate',
   failed: 'failed',
 }
-/** For how long an order is retried that the CA has never accepted. */
+/** The time for which an order is retried that the CA has never accepted, in ms. */
 const PLACING_MS = 7 * 86_400_000
 
-/** What an order is for; without a CSR only its names are proven, for an order with one to take it over. */
+/** The purpose of an order. Without a CSR its names are only proven, so that an order with one can take them over. */
 type OrderRequest = NamesToProve & Partial<Pick<IssuerRequest, 'csr'>>
 
 /**
@@ -119,7 +119,7 @@ class OrderRun {
     return state
   }
 
-  /** What is still to be placed may be for another caller than before. */
+  /** An order that is not placed yet may now be for another caller. */
   #askedAgain(saved: OrderState): OrderState {
     const { askedBy } = this.#request
     if (saved.step !== 'created' || askedBy === undefined) return saved
@@ -160,7 +160,7 @@ class OrderRun {
     }
   }
 
-  /** One step, counted against the rate limits of the CA. */
+  /** Takes one step, which counts against the rate limits of the CA. */
   async #takeStep(state: OrderState, orderIo: OrderIo): Promise<OrderState> {
     const { limits, store } = this.#deps
     const limited = this.#limited(state)
@@ -206,7 +206,7 @@ class OrderRun {
     return isInternal || this.#deps.clock.now() - this.#io.since > PLACING_MS
   }
 
-  /** With the same key the CA may find the same account, which still has the order. */
+  /** Registers with the same key: the CA may find the same account, which still has the order. */
   async #registerAgain(state: OrderState): Promise<OrderState> {
     const { account } = this.#deps.server
     const formerUrl = await account.url()

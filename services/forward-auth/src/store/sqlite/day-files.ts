@@ -79,7 +79,7 @@ export async function* readRows(
   }
 }
 
-/** Not by `readline`: it ends a line at U+2028 too, which clients may put into the name of what they call. */
+/** Reads lines. `readline` would end one at U+2028 too, which clients may put into the name of what they call. */
 async function* readLines(path: string): AsyncGenerator<string> {
   let tail = ''
   for await (const chunk of createReadStream(path, 'utf8')) {

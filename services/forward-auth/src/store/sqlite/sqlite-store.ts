@@ -30,7 +30,7 @@ export class SqliteStore extends EngineStore implements AuthStore {
   readonly #engine: SharedSqlite
   readonly #log: StoreOptions['log']
   #follower: SessionFollower | undefined
-  /** Of the events that were read. */
+  /** The id of the last event that was read. */
   #lastId: number | undefined
 
   /** Throws StoreError. */
