@@ -270,7 +270,7 @@ function findersOf(
   const entries = new Map(credentials.map((entry) => [entry.digest.toString('latin1'), entry]))
   const nothing = { digest: Buffer.alloc(32), caller: undefined }
   const offered = Buffer.alloc(32)
-  // The newest value of each comes first.
+  // The newest value of each key comes first.
   const byName = new Map(credentials.toReversed().map(({ caller }) => [caller.subject, caller]))
   const digests = new Map(keys.map(({ name, digests }) => [name, digests]))
   return {

@@ -35,7 +35,7 @@ function bearerError({ code, scopes }: Pick<AuthError, 'code' | 'scopes'>): Reco
   const entry = AUTH_ERRORS[code]
   if (!('challenge' in entry)) return {}
   const error = { error: entry.challenge }
-  // The title of this one would only repeat the error.
+  // The title of this problem would only repeat the error.
   if (code === 'AUTH_TOKEN_INVALID') return error
   const scope = scopes && { scope: scopes.join(' ') }
   return { ...error, error_description: entry.title, ...scope }

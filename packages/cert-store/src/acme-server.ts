@@ -149,7 +149,7 @@ export function acmeServerOn(db: Engine, audit: AuditLog): AcmeServerStore {
         const { thumbprint, caller } = account
         const holder = await SERVED_ACCOUNTS.find(tx, `${BY_KEY} FOR UPDATE`, thumbprint)
         if (holder && isInForce(holder as ServedAccount)) return holder as ServedAccount
-        // One that has ended keeps its id, and with it orders and certificates. They are its caller's.
+        // An account that has ended keeps its id, and with it its orders and certificates, which are its caller's.
         const previous = holder?.caller === caller ? holder : undefined
         if (!previous && !(await hasRoom(tx, account))) return undefined
         // Not by its key, which another replica may have registered meanwhile.

@@ -80,7 +80,7 @@ async function configure(
   const supported = metadata?.token_endpoint_auth_methods_supported
   const configuration = new Configuration(server, clientId, {}, authentication(secret, supported))
   configuration[customFetch] = fetch
-  // Ours refuses plain HTTP but to this machine.
+  // This check refuses plain HTTP but to this machine.
   allowInsecureRequests(configuration)
   return configuration
 }

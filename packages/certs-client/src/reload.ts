@@ -65,7 +65,7 @@ function end({ pid }: ChildProcess): void {
 }
 
 function kill(group: number, signal: NodeJS.Signals): void {
-  // It may have ended.
+  // The process may have ended.
   attempt(() => process.kill(-group, signal))
 }
 

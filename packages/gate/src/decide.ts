@@ -117,7 +117,7 @@ export function createGroupFilter(
   const times = headerRows(headers).filter((row) =>
     'claim' in row ? row.claim === 'groups' : ['groups', 'json'].includes(row.property),
   ).length
-  // About what each takes, in any encoding.
+  // The size is about what each group takes, in any encoding.
   const lengthOf = (some: readonly string[]) => encodeURIComponent(some.join()).length
   const fits = (some: readonly string[]) => times * lengthOf(some) <= MAX_GROUPS_LENGTH
   let warned = Number.NEGATIVE_INFINITY

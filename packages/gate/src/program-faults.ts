@@ -131,7 +131,7 @@ function lockOf(
     const places = config.hosts?.map(readHost) ?? [host]
     if (!places.some((place) => coversHost(place, host) || coversHost(host, place))) continue
     const isOfAll = tests.every(([member]) => member === 'hosts')
-    // Nobody needs a key there.
+    // No program needs a key there.
     if (config.require === ANYONE && !config.hosts && !isOfAll) continue
     if (admission.demanded.every(isMet)) return undefined
     if (isOfAll && places.some((place) => coversHost(place, host))) return index

@@ -114,7 +114,7 @@ export function createOidc(
       noteOutage(error)
       const { refresh, accessUntil = 0 } = tokens
       const isOver = clock.now() >= accessUntil - CLOCK_SKEW_SECONDS * 1_000
-      // Of a token that may have expired, a refusal says nothing.
+      // A refusal says nothing about a token that may have expired.
       if (refresh === undefined && isOver && isUnauthorized(error)) return { kind: 'impossible' }
       const answer = toReRead(title, error, refresh !== undefined && !exchange.answer)
       const renewed = keepRefresh(tokens, exchange.answer)

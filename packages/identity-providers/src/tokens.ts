@@ -18,7 +18,7 @@ export function keepTokens(
   const id = ids.find((token) => token && token.length <= MAX_ID_TOKEN)
   return {
     ...(refresh !== undefined && { refresh }),
-    // Of Keycloak, where 0 is no end.
+    // Keycloak writes 0 for tokens without an end.
     ...(Number(seconds) > 0 && { refreshUntil: clock.now() + Number(seconds) * 1_000 }),
     ...(isAccessNeeded(refresh) && keepAccess(answer, clock)),
     ...(id !== undefined && { id }),

@@ -224,7 +224,7 @@ export class Holdings {
   async #compare(certificate: Certificate): Promise<void> {
     const { requestKey } = certificate.record
     const current = await this.#readAgain(requestKey)
-    // It was changed here meanwhile.
+    // This replica has changed the certificate meanwhile.
     if (this.#cached.peek(requestKey) !== certificate) return
     if (current) this.#keep(current)
     else this.forget([requestKey])

@@ -103,7 +103,7 @@ export class Issuance {
   }
 
   async #find(request: IssuanceRequest): Promise<Certificate | undefined> {
-    // At once, so that a database answers both together.
+    // Both are sent at once, so that a database answers them together.
     const refusal = refuseCompromised(request, this.#deps.store)
     const [certificate] = await Promise.all([this.#findBest(request), refusal])
     return certificate
@@ -151,7 +151,7 @@ export class Issuance {
 
   /** @throws IssuanceError CERT_NOT_PERMITTED also for a certificate whose client has asked for its end */
   async renew(record: CertificateRecord, actor: Actor): Promise<IssuanceResult> {
-    // Only clients with keys of their own can.
+    // Only clients with keys of their own can do so.
     const clientRequest = record.csr && restoreRequest(record, this.#deps.issuers, record.notAfter)
     const why = 'its ACME client requested this end and renews it'
     if (clientRequest?.requestKey === record.requestKey)
@@ -228,7 +228,7 @@ export class Issuance {
     const { callers, store, clock, issuers } = this.#deps
     await callers.admitRetry(name)
     const now = clock.now()
-    // What a CA demands is not ours to void.
+    // A wait that a CA demands stays.
     const isDemanded = (order: OrderRecord) => {
       const { configuration } = issuers.find(order.issuer) ?? {}
       const demanded = { ...order, nextTryAt: order.lastError?.demandedUntil ?? 0 }
@@ -268,7 +268,7 @@ export class Issuance {
   /** Returns the errors that would refuse this request now, before its issuer is asked. */
   async refusals(request: IssuanceRequest, actor: Actor): Promise<readonly Error[]> {
     const order = await this.#deps.store.findOrderByRequestKey(request.requestKey)
-    // One that lives too long is renewed.
+    // A certificate that lives too long is renewed.
     const isRenewal = (await this.#find(request)) !== undefined
     const admission = { request, actor, order, isRenewal, askedBy: actor.actor }
     return Array.fromAsync(refusalsOf(admission, this.#deps))

@@ -73,7 +73,7 @@ export class Congestion {
     if (question && this.#outstanding.delete(question)) {
       this.#learned = now
       if (!isAway) this.#learn(question, isFull, now)
-      // Of those that were out at once, only the first counts.
+      // Only the first of several questions that were under way at once counts.
       else if (question.outage === this.#outage) this.#pause(now)
     }
     this.#advance()
@@ -131,7 +131,7 @@ export class Congestion {
     }
     // It is not our questions that make it slow.
     else if (this.#window === 1) this.#least = latency
-    // Those that were out at once say the same.
+    // Questions that were under way at once say the same.
     else if (sentAt >= this.#halved) this.#halve(now)
   }
 

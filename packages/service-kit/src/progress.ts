@@ -24,7 +24,7 @@ export class Progress implements Disposable {
 
   async #show(): Promise<void> {
     const { default: spinner } = await import('yocto-spinner')
-    // It may be over by now.
+    // The work may be over by now.
     if (this.#timer) this.#spinner = spinner({ text: this.#text, stream: this.#stream }).start()
   }
 

@@ -134,7 +134,7 @@ export function groupCommit<Item, Result>(
     const isGroup = calls.length === 0
     let mayBeCommitted = false
     const writeAll = async (tx: Transaction) => {
-      // It may run again.
+      // The transaction may run again.
       if (calls.length === 0) calls.push(...take())
       const results = await write(
         tx,

@@ -136,7 +136,7 @@ export class Audit {
     const isWritten = await this.#write(firsts.map(({ entry }) => ({ ...entry, count: 1 })))
     for (const first of firsts) {
       first.written = undefined
-      // The next one of its key is written at once again.
+      // The next row with this key is written at once again.
       const { key } = first.entry
       if (!isWritten && this.#counted.get(key) === first) this.#counted.delete(key)
     }

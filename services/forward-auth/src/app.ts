@@ -159,7 +159,7 @@ async function registerServices(
   await app.register(sites, config)
   await app.register(trust, { ...config, lookup })
   await app.register(logins)
-  // The last one that a reload prepares: it opens connections, which would have to be closed.
+  // A reload prepares this one last: it opens connections, which would have to be closed.
   await app.register(portals, { ...config, createFetch, findAgent })
   await app.register(assertions)
   await app.register(audit, { ...config, metrics })

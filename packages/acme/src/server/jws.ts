@@ -108,7 +108,7 @@ function toDer(signature: Buffer): Buffer {
   const numbers = [signature.subarray(0, half), signature.subarray(half)].map((number) => {
     const start = number.findIndex((byte) => byte !== 0)
     const digits = number.subarray(start === -1 ? half - 1 : start)
-    // One that begins with a set bit would be negative.
+    // An integer that begins with a set bit would be negative.
     const sign = Buffer.alloc((digits[0] ?? 0) >> 7)
     return Buffer.concat([Buffer.of(0x02, sign.length + digits.length), sign, digits])
   })

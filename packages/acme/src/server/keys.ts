@@ -48,7 +48,7 @@ export function readJwk(jwk: unknown): PublicKey {
   if (alg === undefined || (alg === 'RS256' && !isSafeRsa(key, exported.n)))
     throw badKey('must be P-256, P-384, Ed25519, or RSA of 2048 to 4096 bits with exponent 65537')
   const text = JSON.stringify(exported)
-  // The client would compute another thumbprint of another spelling.
+  // Another spelling would have another thumbprint at the client.
   if (text !== JSON.stringify(members)) throw badKey('is not in its canonical form')
   return { key, alg, thumbprint: thumbprintOf(text), jwk: text }
 }

@@ -183,7 +183,7 @@ function invalid(detail: string): AuthError {
 /** @throws AuthError AUTH_ISSUER_INVALID; the error of the file system */
 async function readBearer(file: string): Promise<string> {
   const token = (await readFile(file, 'utf8')).trim()
-  // Here, since the error of fetch would show the token.
+  // The token is checked here, since the error of fetch would show it.
   if (!/^[!-~]+$/.test(token)) throw invalid(`${file} does not hold a bearer token`)
   return `Bearer ${token}`
 }

@@ -42,7 +42,8 @@ const STEPS: Readonly<Record<string, (columns: Columns) => string>> = {
       WHERE NOT EXISTS (SELECT 1 FROM crls AS ours WHERE ours.authority_id = mine.id
         AND (length(ours.number), ours.number) >= (length(theirs.number), theirs.number))`,
   chains: (columns) => copy('chains', columns('chains')),
-  // What was withdrawn or revoked there is so here; what followed there follows here, if its key opens.
+  // Certificates that were withdrawn or revoked there are so here. One that followed another there follows here, if
+  // its key opens.
   certificates: (columns) => {
     const same = columns('certificates', 'id', 'is_current', 'sealed_key', 'asked_by')
     return `
@@ -74,19 +75,19 @@ const STEPS: Readonly<Record<string, (columns: Columns) => string>> = {
       FROM next JOIN certificates USING (id), json_each(names) AS name WHERE is_current AND name.key > 0`
   },
   transitions: (columns) => copy('transitions', columns('transitions')),
-  // What has ended since does not go on.
+  // Orders that have ended since do not go on.
   orders: replace('orders', `WHERE sealed_key IS NULL OR ${opens('sealed_key')}`),
   // The CA may have taken another key since.
   acme_accounts: (columns) => `
     INSERT OR REPLACE INTO acme_accounts (${columns('acme_accounts')}) SELECT ${columns('acme_accounts')} FROM old.acme_accounts
       WHERE ${opens('sealed_key')} AND (next_key IS NULL OR ${opens('next_key')})`,
-  // It counts what was taken over.
+  // The quota counts certificates that were taken over.
   usage: replace('usage'),
   compromised_keys: (columns) => copy('compromised_keys', columns('compromised_keys')),
   external_accounts: () => `
     INSERT INTO external_accounts (caller, counter) SELECT caller, counter FROM old.external_accounts WHERE true
       ON CONFLICT (caller) DO UPDATE SET counter = max(external_accounts.counter, excluded.counter)`,
-  // One that is not there any more has ended too.
+  // An account that is not there any more has ended too.
   served_accounts: replace('served_accounts'),
   served_orders: replace('served_orders'),
   audit: (columns) => copy('audit', columns('audit')),

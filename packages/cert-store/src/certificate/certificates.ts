@@ -78,7 +78,7 @@ const REVOKED_OF_CLIENT = `
   WHERE domain = $1 AND issuer = '${CLIENT_ISSUER}' AND revoked_at >= $2 AND revocation_reason <> 'superseded' LIMIT 1`
 const HISTORY = `WHERE domain = $1 ${NEWEST} ${NAME_PAGE}`
 const BY_SERIAL = `WHERE domain = $1 AND serial_number = $2 ${NEWEST} 1`
-// Few are late, and an index finds those. That of the next expiry would lead through all the others.
+// An index finds the few that are late. The index of the next expiry would lead through all the others.
 const RENEWED = 'WHERE is_current AND renew_at IS NOT NULL'
 const LATE = `${RENEWED} AND late_at < $1`
 const LATE_UNCOVERED = `${LATE} AND NOT ${isCovered('any')} ORDER BY not_after + 0 LIMIT $2`
@@ -122,7 +122,7 @@ const ADD_NAMES = `
   INSERT INTO certificate_names (name, certificate, not_after)
   SELECT DISTINCT value, $2::bigint, $4::bigint FROM json_array_elements_text($1::json) WHERE value <> $3::text`
 const FORGET_NAMES = 'DELETE FROM certificate_names WHERE certificate = $1'
-// In one statement: a lease becomes a certificate in one commit, and counts once.
+// One statement turns a lease into a certificate, so that it counts once.
 const countNamesBy = (now: string) => `
   SELECT held.count + (
     SELECT coalesce(sum(names), 0)::bigint FROM leases
@@ -252,7 +252,7 @@ export function certificatesOn(
   ) {
     const { requestKey, names, fetchedAt, checkAt = null } = certificate
     if (lease && replaced && replaced.id !== lease.currentId) throw leaseLost(requestKey)
-    // Not an operator who has it tried again.
+    // An operator who has it tried again is not the requester.
     const isOfClient = certificate.account && entry.account === certificate.account
     const ran = db.runTime()
     const isUnfetched = replaced?.fetchedAt === fetchedAt

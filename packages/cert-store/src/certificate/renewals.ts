@@ -38,7 +38,7 @@ const FUTURE = `
   ORDER BY not_before LIMIT 1`
 const SET_FETCHED = 'UPDATE certificates SET fetched_at = $2, fetched_ran = $3 WHERE id = $1'
 const SET_READ = 'UPDATE certificates SET renewal_info_read_at = $2 WHERE id = $1'
-// Never later than was requested before.
+// The time is never later than an earlier request says.
 const REQUEST = `
   UPDATE certificates SET renewal_requested_at = least(coalesce(renewal_requested_at, $2), $2)
   WHERE id = $1 AND is_current AND account IS NOT NULL`

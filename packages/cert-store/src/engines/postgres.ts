@@ -71,7 +71,7 @@ async function postgresStore(
       return pruned
     },
     check: () => postgres.check(),
-    // Whether it is sound is up to its operator.
+    // The operator of a database checks whether it is sound.
     inspect: async () => {},
     failure: () => postgres.failure(),
     close,

@@ -45,7 +45,7 @@ export function openPostgresTarget(place: DatabaseOptions): Promise<Target> {
     return {
       existing,
       async begin(check) {
-        // What was begun is of the same store.
+        // The copy that was begun is of the same store.
         if (existing) await db.run(`TRUNCATE ${TABLES.map(({ name }) => name)}`)
         else await noteUnfinished(db, check)
         return { db, check, isFinished: false }

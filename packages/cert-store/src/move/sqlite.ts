@@ -39,7 +39,7 @@ export async function openSqliteSource(folder: string): Promise<Source> {
     return {
       db,
       check: keyring.checkValue,
-      // The lock has kept everybody off it.
+      // The lock has kept all other processes away.
       async assertUnused() {},
       [Symbol.asyncDispose]: async () => resources.dispose(),
     }

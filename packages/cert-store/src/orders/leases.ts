@@ -88,7 +88,7 @@ export class Leases {
   }
 
   releaseLease = async ({ token }: Lease): Promise<void> => {
-    // One that ended by itself is gone.
+    // A lease that ended by itself is gone.
     if (this.#holdings.delete(token))
       await this.#db.transaction((tx) => this.#each(tx, RELEASE, [token]), REPEATABLE)
   }
@@ -202,7 +202,7 @@ export class Leases {
         isClaim,
       ),
     ])
-    // Of two for the same request key, the first has it.
+    // The first of two for the same request key gets the lease.
     const first = new Map(sorted.toReversed().map((work) => [work.requestKey, work]))
     return new Map(rows.map(({ requestKey, token }) => [first.get(requestKey) as Work, token]))
   }

@@ -29,7 +29,7 @@ const FORGET = `
     SELECT (SELECT request_key FROM certificates WHERE id = value::bigint)
     FROM json_array_elements_text($1::json))`
 const DELETE = `DELETE FROM orders ${BY_REQUEST_KEY}`
-// What is being saved is not done with.
+// An order that is being saved is still under way.
 const ENDED = `status <> 'pending'`
 const DELETE_OLD = deleteOld('orders', 'id', 'coalesce(next_try_at, since)', 'ran', ENDED)
 const DELETE_OLD_CHALLENGES = deleteOld('challenges', 'key', 'at', 'ran')

@@ -115,7 +115,7 @@ export class SharedChanges {
         await pause(LOOK_EVERY)
       }
     } catch {
-      // What they are to confirm is committed, whatever happened to the database since.
+      // The change that they confirm is committed, whatever happened to the database since.
       return ['*']
     } finally {
       for (const id of urgent) this.#urgent.delete(id)

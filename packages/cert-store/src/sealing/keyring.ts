@@ -234,7 +234,7 @@ class DataKeys {
       const wrapped = master.wrap(randomBytes(KEY_BYTES), dataKeyLabel({ id, purpose }))
       const added = { id, purpose, wrapped, seals: LEASE }
       if (await store.addDataKey(added, master.check)) return added
-      // Another replica was faster: its data key is the one.
+      // Another replica was faster, and its data key counts.
       await this.refresh()
     }
     throw storeUnavailable('no data key can be added, so the master key may have been replaced')

@@ -162,7 +162,7 @@ export class Flight {
     const { issuer } = request
     return {
       report: (step) => {
-        // What ends late has nothing to report any more.
+        // A flight that ends late has nothing to report any more.
         if (this.#state.name === 'leading') this.#become({ ...this.#state, step })
       },
       checkpoint: this.#order.state,

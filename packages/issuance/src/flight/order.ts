@@ -140,7 +140,7 @@ export class FlightOrder {
     const { store } = this.#deps
     const { requestKey } = preparationOf(this.#plan.request)
     if (!(await store.findOrderByRequestKey(requestKey))) return undefined
-    // It counts for nobody.
+    // The certificate counts for no caller.
     const prepared = await store.takeLease({ requestKey, domain: '', names: 0, askedBy: undefined })
     if (!prepared) return undefined
     const state = goOn(prepared.order?.checkpoint?.state)

@@ -103,7 +103,7 @@ export class Authorities {
     }
     const root = await createRoot({ commonName: `${name} Root CA`, now })
     const id = await this.#save('root', root, rows)
-    // Another replica was faster: its root is the one.
+    // Another replica was faster, and its root counts.
     if (id === undefined) return this.#openRoot()
     // Without the key: from here on it is only opened to be used.
     return { id, authority: loadAuthority({ certificate: root.certificate, now }) }
@@ -204,7 +204,7 @@ export class Authorities {
     // The CRL of the root is created while its key is open, and lasts as long as the intermediate.
     await replaceRootCrl(signer, now, authority.ends, this.#deps.store)
     const id = await this.#save(this.#line.role, authority, rows)
-    // Another replica was faster: its intermediate is the one.
+    // Another replica was faster, and its intermediate counts.
     return id === undefined ? this.choose(await this.listIntermediates()) : { id, authority }
   }
 

@@ -140,13 +140,13 @@ export class Ca {
     this.#roots = await this.servers.authorities.listRoots()
     await this.servers.track()
     await this.clients.track()
-    // One that was created before is kept current from the start.
+    // A line for clients that was created before is kept current from the start.
     if (!this.clients.current && this.clients.all.length > 0) await this.clients.open()
     this.#index()
   }
 
   get #current() {
-    // The CA is not open without it.
+    // The CA does not open without a current authority.
     return this.servers.current as NonNullable<SigningLine['current']>
   }
 

@@ -86,7 +86,7 @@ export function sharesOf(
   { renewalsExempt = false }: CaLimits,
 ): readonly Quota[] {
   const partOf = ({ limit }: Quota) => Math.floor(limit.count * SHARE)
-  // What a CA does not count needs no room.
+  // An order that the CA does not count needs no room.
   const shared = quotas.map((quota) => {
     const kept = renewalsExempt ? 0 : partOf(quota)
     return kept

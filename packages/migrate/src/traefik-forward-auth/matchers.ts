@@ -22,7 +22,7 @@ function readAll(parts: readonly string[], isOpen: boolean): Fits | undefined {
   const members = parts.map((part) => readOne(part.trim(), isOpen))
   if (members.some((member) => member === undefined)) return undefined
   const keys = members.flatMap((member) => Object.keys(member ?? {}))
-  // Two of the same kind would have to hold both.
+  // Two matchers of the same kind would both have to hold.
   return new Set(keys).size === keys.length ? Object.assign({}, ...members) : undefined
 }
 

@@ -58,7 +58,7 @@ function setDomains(source: SourceConfig, draft: Draft): void {
   for (const [index, number] of rows.entries())
     for (const key of ['domain', 'authHost'])
       draft.copy(['domains', index, key], source.take(`server.domains.${number}.${key}`))
-  // As older versions had it, for one domain.
+  // Older versions had one domain.
   const host = source.take('server.hostname')
   const domain = source.take('cookies.domain') ?? host
   if (rows.length === 0 && host) {

@@ -30,7 +30,7 @@ export function readNamedFile(
 ): { readonly bytes: Buffer; readonly text: string } | FileFault {
   try {
     const stats = statSync(file)
-    // Reading it might never end.
+    // To read a pipe or a device might never end.
     if (!stats.isFile() && !stats.isDirectory())
       return { fault: 'names a pipe or a device, not a file', absent: false }
     const { size } = stats

@@ -93,7 +93,7 @@ export class Session {
     try {
       await this.#settle(await this.#servers.connect())
     } catch {
-      // It looks for the server again.
+      // The next attempt looks for the server again.
     }
   }
 }

@@ -26,7 +26,7 @@ export function migrateSqlite(sqlite: DatabaseSync, migrations: readonly Migrati
   if (earlier && missing(earlier, steps).length === 0) return
   sqlite.exec('BEGIN IMMEDIATE')
   try {
-    // Another process may have been faster.
+    // Another process may have migrated it meanwhile.
     const applied = appliedTo(sqlite)
     if (!applied) sqlite.exec(OWN_TABLES)
     for (const { version, digest, sql } of missing(applied ?? [], steps)) {

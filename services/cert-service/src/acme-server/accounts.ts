@@ -132,7 +132,7 @@ async function register(
     createdAt: now,
     usedAt: now,
   }
-  // The store limits accounts, so unknown clients cannot fill the disk.
+  // The store limits accounts, so that unknown clients cannot fill the disk.
   const entry = entryOf(request, 'acme-account', owner.caller === null ? 'devices' : undefined)
   const { externalAccounts } = server
   const isInForce = (other: ServedAccount) => externalAccounts.isInForce(other)

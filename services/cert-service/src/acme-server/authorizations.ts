@@ -134,7 +134,7 @@ function describeChallenge({ order, n }: Authorization, type: string, urls: Urls
   const proof = order.proofs?.[n] ?? provenBy(order)
   const { token, at, error, type: triedType = type } = proof
   const isTried = triedType === type
-  // A challenge keeps what came of it.
+  // A challenge keeps its result.
   const reached = at === undefined ? 'pending' : 'valid'
   const status = proof.status === 'deactivated' ? reached : proof.status
   return {

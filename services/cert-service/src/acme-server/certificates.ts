@@ -95,7 +95,7 @@ async function noteDownload(request: FastifyRequest, record: Issued): Promise<vo
   try {
     await callerLimits.ask({ names, isPrepared: true }, requester, false)
   } catch (error) {
-    // It counts again once it is in service.
+    // The certificate counts again once it is in service.
     if (hasCode(error, 'CERT_CALLER_LIMITED')) return store.setDownloaded(id, now)
     throw error
   }

@@ -109,7 +109,7 @@ async function complete(
     const certificate = await obtain(request, order, read(), actor)
     if (!certificate) return order
     const fingerprint = certificate.fingerprint256
-    // What is issued for an order ends it.
+    // The certificate of an order ends it.
     const isOwn = certificate.record.servedOrder === order.id
     if (isOwn || (await acme.endOrder(order.id, { fingerprint })))
       return { ...order, status: 'valid', fingerprint }
@@ -139,7 +139,7 @@ async function obtain(
     return (await issuance.obtain({ ...issuanceRequest, predecessor }, actor)).certificate
   }
   const { record } = certificate
-  // There is none that is better than one which ends when it has to.
+  // No stored certificate is better than one that ends at the requested time.
   const isBest = record.servedOrder === order.id || order.notAfter !== null
   const isOver = isDue(record, clock.now()) || renewalId(record.certificate) === order.replaces
   const { lifetime } = issuanceRequest

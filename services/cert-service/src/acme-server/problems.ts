@@ -19,7 +19,7 @@ const TYPES: Readonly<Record<string, ProblemType>> = {
   PKI_CSR_INVALID: 'badCSR',
   PKI_KEY_WEAK: 'badCSR',
   PKI_NAME_INVALID: 'rejectedIdentifier',
-  // Of a public CA in the place of which this service stands.
+  // Errors of a public CA that this service stands in for.
   ACME_BAD_CSR: 'badCSR',
   ACME_BAD_KEY: 'badCSR',
   ACME_CAA: 'caa',

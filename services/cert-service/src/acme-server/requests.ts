@@ -44,7 +44,7 @@ export async function verifySigned(
   const account = kid === undefined ? undefined : await findAccount(request, kid, urls)
   const signer = key ?? readPublicKey(account?.jwk)
   if (!signed.isSignedBy(signer)) throw malformed('the signature is not that of the key')
-  // Now, so that only holders of keys fill the memory of nonces.
+  // Nonces are spent after the signature is checked, so that only holders of keys fill their memory.
   if (!acme.nonces.use(signed.nonce))
     throw new AcmeProblem('badNonce', 'the nonce is too old, or was used before')
   if (account) await admit(request, account)

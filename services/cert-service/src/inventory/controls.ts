@@ -15,7 +15,7 @@ export interface Neighbours {
 /** Links to each state, with how many are in it. Each keeps what the form says, and begins with the first page. */
 export function tiles(lang: Language, view: View, summary?: Summary): SafeHtml {
   const hrefFor = (state?: Filter) =>
-    // The most urgent first.
+    // The most urgent filter comes first.
     hrefOf({ ...view, place: undefined, state, ...(state === 'failing' && { order: 'expiry' }) })
   const tile = (state?: Filter) => {
     const isChosen = state === view.state

@@ -95,7 +95,7 @@ async function describe(
     proofs,
     budgets: budgets.map(describeBudget),
     isLimited: refusals.some((refusal) => hasCode(refusal, 'CERT_CALLER_LIMITED')),
-    // What is held is answered, whatever would hinder another one.
+    // A certificate in the store is the answer, whatever would hinder a new one.
     obstacles: certificate
       ? []
       : [

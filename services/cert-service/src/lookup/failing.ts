@@ -15,7 +15,7 @@ export async function readFailing(
   const listing = { ...about, order: 'expiry', state: 'failing', now: app.clock.now() } as const
   const { records, next } = await readPermitted(app, caller, limit, listing, listAll, page)
   const rows = await withOrders(app, records)
-  // One may have been issued meanwhile.
+  // A certificate may have been issued meanwhile.
   const failing = rows.flatMap(({ record, order }) => (order ? [{ record, order }] : []))
   return { failing, next }
 }

@@ -30,7 +30,7 @@ export async function findPosition(
   if (!listed || !mayAll({ policy }, reader, 'read', listed))
     throw new CertError('CERT_NOT_FOUND', 'nothing that you may see is at this place of the list')
   const { key, id } = positionOf(listed, order)
-  // It may be sorted by another time now.
+  // The row may be sorted by another time now.
   const isMoved = time !== undefined && typeof key === 'number' && key !== id
   return { key: isMoved ? Number(time) : key, id }
 }

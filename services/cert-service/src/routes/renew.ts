@@ -135,7 +135,7 @@ export async function renewNewest(
     const retryAfter = Math.ceil((dueAt - now) / 1000)
     throw new CertError('CERT_RENEW_TOO_SOON', `it is due at ${toTime(dueAt)}`, { retryAfter })
   }
-  // One that the service signed would be held by nobody.
+  // No client of ACME would fetch a certificate that the service renews by itself.
   if (newest.account) return renewSome(request, [newest], { spread: 0 })
   const names = newest.names.map((text) => readName(text, domain.profile))
   const longest = authorize(request, 'renew', names, domain.profile)

@@ -283,7 +283,7 @@ export async function* pagesOf<One extends IssuedCertificate>(
   let page = await list(undefined)
   for (; page.length > 0; page = await list(page.at(-1))) {
     yield page.filter(isFit)
-    // Others get a turn.
+    // Other requests get a turn.
     await setImmediate()
   }
 }

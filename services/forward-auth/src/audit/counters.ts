@@ -46,7 +46,7 @@ export function createCounters(
     if (check?.principal?.isProgram) {
       const { portal, resource, decision } = check
       const { outcome } = decision
-      // What was allowed may have failed since.
+      // A call that was allowed may have failed since.
       const isAnswered = OUTCOMES.includes(outcome) && (outcome !== 'allow' || statusCode === 200)
       if (isAnswered) calls.inc({ portal: portal.name, resource: resource?.url ?? 'none', outcome })
     }

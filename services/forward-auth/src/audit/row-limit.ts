@@ -55,7 +55,7 @@ export class RowLimit {
     if (seen)
       return this.#add(row, key, program) ?? (isPage && seen.count < MAX_PAGES ? row : undefined)
     const { event, person } = row
-    // What is refused takes no room of what passes.
+    // Refused calls take no room from those that pass.
     const budget = `${event} ${person}`
     const kinds = this.#kindsOf.get(budget) ?? 0
     const hasRoom = this.#seen.size < MAX_ALL

@@ -8,7 +8,7 @@ const WORDS = new RegExp(`^${WORD}(?:[-_.~]${WORD})*$`)
 
 /** The path of a target for logs and the audit trail: without the query, `*` for whatever is not made of words. */
 export function shownPath(target: string): string {
-  // What is cut off is no word.
+  // A target that is cut off ends in `*`, which is no word.
   const start = target.length > MAX_TARGET ? `${target.slice(0, MAX_TARGET)}*` : target
   const [path = ''] = start.split('?', 1)
   const segments = path.split('/', MAX_SEGMENTS + 2).map((segment, i) => {

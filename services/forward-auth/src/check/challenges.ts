@@ -14,7 +14,7 @@ export function noSession(
 ): FwaError {
   const { portal } = realm
   const { title } = FWA_ERRORS.FWA_NO_SESSION
-  // Without a stack, which takes as long as the rest: it is answered all the time.
+  // This answer is frequent, and a stack would take as long as all the rest.
   return Object.assign(Object.create(FwaError.prototype), {
     ...{ name: 'FwaError', code: 'FWA_NO_SESSION', title },
     message: `nobody is signed in at the portal ${portal.name}`,

@@ -253,7 +253,7 @@ export function refuseCaller<E>(
   const { portal, resource, forwarded } = check
   const { server, raw, log } = request
   const fields = { code, portal: portal.name, clientAddress: server.trust.clientIp(raw) }
-  // It may quote what was sent.
+  // The message may quote the request.
   const details = { ...fields, host: forwarded.authority, detail: detail?.slice(0, 200) }
   server.limitLog(`caller refused ${Object.values(fields).join(' ')}`, () =>
     log[statusCode < 500 ? 'info' : 'warn'](details, 'caller refused'),

@@ -179,7 +179,7 @@ export async function answerTicket(
   const { portal, site, forwarded } = check
   const { request } = reply
   const { host, authority } = forwarded
-  // Nor by the links of an error page.
+  // The links of an error page must not tell others the ticket.
   reply.header('referrer-policy', 'no-referrer')
   const url = new URL(`${forwarded.origin}${target}`).href
   const { visitor, to, count } = await takeTicket(ticket ?? '', check, request)

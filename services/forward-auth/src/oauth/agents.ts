@@ -194,7 +194,7 @@ class Agents {
     for (const row of await authStore.listSessions({ person, agents: true }, MAX_AGENTS)) {
       const agent = openRow(row, keys.record)?.agent
       const isSame = agent?.clientId === clientId && agent.redirectUri === redirectUri
-      // Of two at once, one stays.
+      // One of two at once stays.
       const isOlder = row.begun < begun || (row.begun === begun && row.sid < sid)
       if (!isOlder || !isSame || agent.resource !== resource) continue
       for (const ended of await sessions.records.end({ sid: row.sid }))

@@ -91,7 +91,7 @@ export class ClientKeys {
         now: () => authStore.clock.now(),
         elapsed: () => performance.now(),
         log,
-        // The portal closes what it fetches by.
+        // The portal closes the dispatcher.
         fetch: Object.assign(bounded, { close: async () => {} }),
       },
     )

@@ -83,7 +83,7 @@ function readRedirects(metadata: Members, most: number, refuse: Refuse) {
 export function describeClient(id: string, registration: Registration): OAuthClient {
   const { name, redirectUris } = registration
   const digest = hash('sha256', JSON.stringify([id, name, redirectUris]), 'base64url')
-  // Those that registered before there was another way have none.
+  // A client ID from before there was another method has none.
   return { ...registration, authentication: registration.authentication ?? 'none', id, digest }
 }
 

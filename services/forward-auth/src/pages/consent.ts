@@ -54,7 +54,7 @@ export function consentPage(
   const words = scopes.map(
     ({ name, text }) => html`<li>${ownParagraph(text, language)}<small>${name}</small></li>`,
   )
-  // What is proven comes first.
+  // Proven facts come first.
   const facts: readonly Fact[] = [
     ...(isProven ? [app, goesTo] : [goesTo, app]),
     [texts.resource, html`<b>${resourceText(view.resource)}</b>`],

@@ -128,7 +128,7 @@ export class ReReading {
 
   /** Asks the provider about a session although that is not due, and waits for the answer. */
   async renew(session: Session, portal: Portal): Promise<void> {
-    // What the provider has just said is all that it says.
+    // A provider that was just asked has nothing new to say.
     const isNew = this.#app.clock.now() - session.reRead < PAUSE
     const provider = session.isReadable && !isNew && providerOf(session, portal)
     if (!provider) return
@@ -372,7 +372,7 @@ interface Question extends OpenedRow {
 /** The provider that can be asked about a session. */
 function providerOf({ profile, isOffline }: Session, { providers }: Portal) {
   const provider = providers.get(profile.provider)
-  // For agents alone, it was asked for what it can be asked by.
+  // For a session of agents alone, the sign-in has asked for a refresh token.
   return provider?.type === 'redirect' && (provider.reReads || isOffline) ? provider : undefined
 }
 

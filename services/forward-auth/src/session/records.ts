@@ -104,7 +104,7 @@ export class Records implements SessionFollower {
     await this.#store.follow(this)
     this.#every(MINUTE, () => this.#writeUses())
     this.#every(PRUNE_INTERVAL, async () => {
-      // Or it takes those for idle that were in use while the store was away.
+      // Otherwise sessions that were in use while the store was away would count as idle.
       await this.#writeUses()
       await this.#store.prune()
     })
@@ -219,7 +219,7 @@ export class Records implements SessionFollower {
     isOwn = false,
   ): Promise<number | undefined> {
     const now = this.#store.clock.now()
-    // One that lasts for longer is of a time when the clock was ahead.
+    // A row that lasts for longer was written while the clock was ahead.
     if (!isOwn && previousLease > now && previousLease <= now + LEASE) return undefined
     const lease = now + LEASE
     return (await this.#store.leaseSession(sid, rev, previousLease, lease)) ? lease : undefined
@@ -307,7 +307,7 @@ export class Records implements SessionFollower {
 
   async #save(sid: string): Promise<void> {
     try {
-      // Its agents too.
+      // The agents of the session are forgotten too.
       await this.end({ sid })
       this.#unsaved.delete(sid)
     } catch (error) {

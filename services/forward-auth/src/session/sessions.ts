@@ -389,7 +389,7 @@ export class Sessions {
       this.#verified.set(Buffer.from(token).toString(), claims)
       return claims
     } catch (error) {
-      // Signed with our key, but for something else.
+      // The token is signed with our key, but for another purpose.
       this.#app.log.debug({ err: error }, 'token refused')
       return undefined
     }

@@ -74,7 +74,7 @@ async function sendToProvider(
   const redirectUri = redirectUriOf(site, portal, provider.name)
   const login = { provider: provider.name, redirectUri, returnTo, hop, restarts, stepUp, isOffline }
   const { secrets, cookies } = logins.begin(portal, site, login, reply.request.headers.cookie)
-  // With its page only where it gives nothing without.
+  // The provider shows its consent page only if it gave nothing without.
   const offlinePrompt = isOffline ? (restarts === 0 ? 'none' : 'consent') : undefined
   const demands = { chooseAccount, stepUp, offlinePrompt } as const
   const url = await provider.authorizationUrl({ ...secrets, redirectUri, ...demands })

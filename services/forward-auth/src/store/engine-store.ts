@@ -285,7 +285,7 @@ export abstract class EngineStore {
   protected watch(interval: number): void {
     this.#timer = this.clock.setTimer(() => {
       this.#looking ??= this.look()
-        // It has been told.
+        // `look` has reported the failure.
         .catch(() => {})
         .finally(() => {
           this.#looking = undefined
@@ -320,7 +320,7 @@ export abstract class EngineStore {
     const pause = Math.max(now - this.#lastRead.now, running - this.#lastRead.running)
     const isFull = full || pause > MAX_PAUSE
     const ended = isFull ? to.ended() : []
-    // Should this fail, the next one is full too.
+    // If this read fails, the next one is full too.
     if (isFull) this.#lastRead = NEVER
     to.learn(events, isFull)
     await this.#endAgain(ended)
@@ -383,7 +383,7 @@ export abstract class EngineStore {
     const locked = await tx.all<Pick<SessionRow, 'sid'>>(lock, time, limit)
     if (locked.length === 0) return 0
     const sids = JSON.stringify(locked.map(({ sid }) => sid))
-    // These are told: one that is in use may be in memory.
+    // Other instances learn of these ends: a session that is in use may be in their memory.
     const agents = await this.#end(tx, AGENTS, sids, limit)
     if (agents.length < limit) await tx.run(REMOVE_LISTED, sids)
     return agents.length < limit ? locked.length : limit

@@ -7,7 +7,7 @@ export const CloudflareSchema = defineOptions('cloudflare', {
   endpoint: Option.Endpoint('https://api.cloudflare.com/client/v4'),
 })
 
-// Becomes part of a path and must not leave it.
+// The name becomes part of a path and must not leave it.
 const Id = Type.String({ pattern: '^[0-9A-Za-z][0-9A-Za-z.-]{0,99}$' })
 const ZonesSchema = Type.Object({ result: Type.Array(Type.Object({ id: Id })) })
 const RecordsSchema = Type.Object({

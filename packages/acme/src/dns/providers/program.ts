@@ -125,13 +125,13 @@ function cannotRun(file: string, cause: unknown): never {
 }
 
 function killGroup({ pid }: ChildProcess): void {
-  // It may have exited.
+  // The program may have exited.
   if (pid !== undefined) attempt(() => process.kill(-pid, 'SIGKILL'))
 }
 
 function lastLine(output: string, secrets: readonly string[]): string {
   const lines = stripVTControlCharacters(output).trimEnd().split('\n')
-  // The start was cut off and may have been inside a secret.
+  // The part that was cut off may end in the middle of a secret.
   if (lines.length === 1 && output.length === MAX_OUTPUT) return ''
   const parts = secrets.flatMap((secret) => secret.split('\n')).filter(Boolean)
   // Longest first, because one may be a prefix of another.

@@ -130,7 +130,7 @@ class OrderRun {
   async #run(first: OrderState): Promise<Ended> {
     this.#state = first
     this.#mayRegisterAgain = true
-    // What was prepared is looked at again.
+    // An order that was prepared is looked at again.
     do
       try {
         await this.#advance(this.#state)
