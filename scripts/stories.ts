@@ -83,7 +83,7 @@ const SCRIPTS: readonly Script[] = [
   },
   {
     title: 'A new certificate',
-    limit: 28,
+    limit: 27,
     async prepare(stage) {
       const { call } = await start(stage as Parameters<typeof start>[0])
       return (time) =>
@@ -92,7 +92,7 @@ const SCRIPTS: readonly Script[] = [
   },
   {
     title: 'A certificate that is held',
-    limit: 16,
+    limit: 15,
     async prepare(stage) {
       const { call } = await start(stage as Parameters<typeof start>[0])
       return () => expectStatus(200, call('POST', '/api/certificate', { domain: 'a.example.com' }))

@@ -6,7 +6,7 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { Right } from '../config/auth.ts'
 import { CertError } from '../errors.ts'
-import { actorOf, mayAll, principalOf } from '../policy/authorize.ts'
+import { actorOf, mayAll, principalOf, requireProgram } from '../policy/authorize.ts'
 import { isPerson } from '../policy/rules.ts'
 import { pagesOf, REASON, revokeAll, revokedAnswers } from '../routes/withdraw.ts'
 import { emptyAnswer, guarded, IdSchema, TextSchema, TimeSchema } from '../schemas.ts'
@@ -120,7 +120,7 @@ const ADOPT = guarded([403, 404], {
 
 /** `POST /api/acme/key`, and what there is below `/api/acme/accounts`. */
 export const acmeApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const onRequest = app.requireCaller()
+  const onRequest = requireProgram(app)
   app.post('/api/acme/key', { onRequest, schema: KEY }, async (request, reply) => {
     const { caller: name = ownName(request), renew = false, keep = [] } = request.body
     const owner = requireOwner(request, name)

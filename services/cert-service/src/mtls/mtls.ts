@@ -1,10 +1,9 @@
 import { hash, randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { TLSSocket, Server as TlsServer } from 'node:tls'
-import type { RouteGuard } from '@gatehouse/auth-core'
 import { type ClientCertificate, fromPem, PkiError, readClientCertificate } from '@gatehouse/pki'
 import { PROXIES } from '@gatehouse/service-kit/proxies'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
 import type { AccessConfig } from '../config/auth.ts'
@@ -31,23 +30,21 @@ type Admitted = ClientCertificate & { caller: CertificateCaller; changes: number
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The callers with client certificates, if there are any. */
-    readonly mtls: Accepted | undefined
-  }
-  interface FastifyRequest {
-    /** The caller whose certificate a guard of the route admitted. */
-    certificateCaller: CertificateCaller | null
+    /**
+     * Finds the caller of the client certificate of a request; undefined without one. Absent if there are no such
+     * callers. @throws PkiError `PKI_CLIENT_REFUSED`
+     */
+    readonly mtls: ((request: FastifyRequest) => Promise<CertificateCaller | undefined>) | undefined
   }
 }
 
-/**
- * Lets every guard for callers also admit those with a client certificate, in requests without
- * `Authorization`. Routes that are added before it have other guards.
- */
+/** Finds callers by their client certificates, and has connections ask for these. */
 export const mtls = fp<Pick<AccessConfig, 'auth'>>(
   async (app: FastifyInstance, { auth }) => {
-    app.decorateRequest('certificateCaller', null)
-    await app.decorateReloaded('mtls', { auth }, async ({ auth }) => acceptedOf(auth))
+    await app.decorateReloaded('mtls', { auth }, async ({ auth }) => {
+      const accepted = await acceptedOf(auth)
+      return accepted && ((request: FastifyRequest) => identify(request, app, accepted))
+    })
     // Node reads both for each connection. What comes is judged here, for each request.
     Object.defineProperty(app.server, 'requestCert', { get: () => app.mtls !== undefined })
     Object.assign(app.server, { rejectUnauthorized: false })
@@ -59,38 +56,10 @@ export const mtls = fp<Pick<AccessConfig, 'auth'>>(
           server.setTicketKeys(randomBytes(TICKET_KEYS))
       }
     })
-    const { requireCaller } = app
-
-    app.requireCaller = (demand = {}) => {
-      const guard = requireCaller(demand)
-      // Certificates have no scopes.
-      if (demand.scopes ?? demand.methods) return guard
-      return ((request: FastifyRequest, reply: FastifyReply, done?: (error?: Error) => void) => {
-        if (!app.mtls || request.headers.authorization !== undefined)
-          return done ? guard(request, reply, done) : guard(request, reply)
-        const admitted = admit(request, reply, app.mtls)
-        return done ? void admitted.then(() => done(), done) : admitted
-      }) as RouteGuard
-
-      async function admit(request: FastifyRequest, reply: FastifyReply, accepted: Accepted) {
-        try {
-          const der = presentedBy(request, accepted)
-          if (!der) return guard(request, reply)
-          request.certificateCaller = await callerOf(der, app, accepted)
-        } catch (error) {
-          if (!(error instanceof PkiError)) throw error
-          request.log.info({ code: error.code, detail: error.message }, 'certificate refused')
-          // It sets the challenges.
-          await guard(request, reply).catch(() => undefined)
-          refuse(error.message)
-        }
-      }
-    }
   },
   {
     name: 'cert-service/mtls',
     dependencies: [
-      '@gatehouse/auth-core',
       'cert-service/issuance',
       'cert-service/issuers',
       'cert-service/store',
@@ -110,6 +79,17 @@ async function acceptedOf({ mtls }: AccessConfig['auth']): Promise<Accepted | un
     callers: certificateCallersOf(mtls),
     authorities: pem === undefined ? undefined : fromPem(pem, 'CERTIFICATE'),
     cache: new LRUCache({ max: MAX_CACHED, ttl: CACHE_MS }),
+  }
+}
+
+async function identify(request: FastifyRequest, deps: Deps, accepted: Accepted) {
+  try {
+    const der = presentedBy(request, accepted)
+    return der && (await callerOf(der, deps, accepted))
+  } catch (error) {
+    if (!(error instanceof PkiError)) throw error
+    request.log.info({ code: error.code, detail: error.message }, 'certificate refused')
+    return refuse(error.message)
   }
 }
 

@@ -45,6 +45,7 @@ export const access = fp<AccessOptions>(
     })
     app.decorateRequest('isRepeated', false)
     app.decorateRequest('proven', null)
+    app.decorateRequest('certificateCaller', null)
     app.decorateRequest('acmeAccount', null)
     await app.decorateReloaded('policy', configured, policyOf)
     warnIfOpen(app, configured)

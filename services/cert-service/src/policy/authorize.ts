@@ -1,17 +1,43 @@
 import type { Certificate } from '@gatehouse/issuance'
 import { type Actor, nameOrNone, profileOf } from '@gatehouse/issuance/request'
-import type { Name, Profile } from '@gatehouse/pki'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type Name, PkiError, type Profile } from '@gatehouse/pki'
+import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import type { Right } from '../config/auth.ts'
+import type { CertificateCaller } from '../config/certificate-callers.ts'
 import { CertError } from '../errors.ts'
 import { isOperator, isPerson, type Principal, type Program } from './rules.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The caller whose certificate a guard of the route admitted. */
+    certificateCaller: CertificateCaller | null
+  }
+}
+
+/** The guard of a route for programs. Without `Authorization`, a client certificate counts. */
+export function requireProgram(app: FastifyInstance): onRequestHookHandler {
+  const guard = app.requireCaller()
+  return (request, reply, done) => {
+    if (!app.mtls || request.headers.authorization !== undefined) return guard(request, reply, done)
+    app.mtls(request).then(
+      (caller) => {
+        if (!caller) return guard(request, reply, done)
+        request.certificateCaller = caller
+        done()
+      },
+      // The guard sets the challenges of a refusal.
+      (error) =>
+        error instanceof PkiError ? guard(request, reply, () => done(error)) : done(error),
+    )
+  }
+}
 
 /** The program or the person that a guard of the route admitted. */
 export function principalOf(request: FastifyRequest): Principal {
   return request.proven ?? request.optionalPerson ?? programOf(request)
 }
 
-/** The program that the guard of a route for programs admitted. */
+/** The program that {@link requireProgram} admitted. */
 export function programOf(request: FastifyRequest): Program {
   return request.certificateCaller ?? request.caller
 }

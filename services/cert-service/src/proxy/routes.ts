@@ -7,7 +7,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import { findHeld, findValid, isOf } from '../lookup/certificates.ts'
-import { actorOf, mayAll, programOf, recordDelivery } from '../policy/authorize.ts'
+import { actorOf, mayAll, programOf, recordDelivery, requireProgram } from '../policy/authorize.ts'
 import { isOperator } from '../policy/rules.ts'
 import { emptyAnswer, guarded, PEM, PemBundleSchema } from '../schemas.ts'
 import { createDocuments, keysWithheld } from './traefik.ts'
@@ -15,7 +15,7 @@ import { createDocuments, keysWithheld } from './traefik.ts'
 /** `GET /api/proxy/traefik` and `GET /api/proxy/caddy`, from which proxies fetch certificates. */
 export const proxyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const documents = createDocuments(app)
-  const guard = [app.requireCaller(), async (request: FastifyRequest) => assertLimited(request)]
+  const guard = [requireProgram(app), async (request: FastifyRequest) => assertLimited(request)]
 
   app.get('/api/proxy/traefik', { onRequest: guard, schema: TRAEFIK }, async (request, reply) => {
     const document = await documents(programOf(request), actorOf(request))

@@ -8,7 +8,13 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import Negotiator from 'negotiator'
 import { Type } from 'typebox'
 import { findReadable, readDomain, type Subject } from '../lookup/certificates.ts'
-import { actorOf, authorize, certificateFor, recordDelivery } from '../policy/authorize.ts'
+import {
+  actorOf,
+  authorize,
+  certificateFor,
+  recordDelivery,
+  requireProgram,
+} from '../policy/authorize.ts'
 import {
   CertificateRequestSchema,
   certificateAnswer,
@@ -28,7 +34,7 @@ const JSON_TYPE = 'application/json'
 
 /** `POST /api/certificate` and `GET /api/certificate/:domain`. */
 export const certificateRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const onRequest = app.requireCaller()
+  const onRequest = requireProgram(app)
   app.post('/api/certificate', { onRequest, schema: ISSUE }, (request, reply) => {
     const { body, query } = request
     const obstacles: string[] | undefined = query.dryRun === 'true' ? [] : undefined

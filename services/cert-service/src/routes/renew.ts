@@ -17,6 +17,7 @@ import {
   type Issuable,
   mayAll,
   principalOf,
+  requireProgram,
 } from '../policy/authorize.ts'
 import { isOperator } from '../policy/rules.ts'
 import { certificateAnswer, describeOrder, guarded, OrderSchema, TargetSchema } from '../schemas.ts'
@@ -29,7 +30,7 @@ const MAX_LISTED = 100
 
 /** `POST /api/certificate/renew`, `/api/certificate/retry` and `/api/certificates/renew`. */
 export const renewRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const onRequest = app.requireCaller()
+  const onRequest = requireProgram(app)
   app.post('/api/certificate/renew', { onRequest, schema: RENEW }, async (request, reply) => {
     const domain = readDomain(request.body.domain, request.body.profile)
     const outcome = await renewNewest(request, domain)

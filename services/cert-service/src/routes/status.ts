@@ -8,7 +8,7 @@ import { Type } from 'typebox'
 import { findOrder, readPermitted } from '../lookup/certificates.ts'
 import { readFailing } from '../lookup/failing.ts'
 import { CursorText } from '../lookup/positions.ts'
-import { principalOf } from '../policy/authorize.ts'
+import { principalOf, requireProgram } from '../policy/authorize.ts'
 import {
   describeFailure,
   describeOrder,
@@ -74,7 +74,7 @@ const anyName = (text: string) => nameOrNone(text, 'client') ?? readName(text)
 
 /** `GET /api/certificates`, `GET /api/orders` and `GET /api/orders/:id`. */
 export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const onRequest = app.requireCaller()
+  const onRequest = requireProgram(app)
   app.get('/api/certificates', { onRequest, schema: LIST }, async (request, reply) => {
     const { after, limit = '100' } = request.query
     const { records, next } = await readPermitted(

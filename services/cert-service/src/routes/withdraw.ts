@@ -9,7 +9,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type TProperties, Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import { isOf, readDomain, type Subject } from '../lookup/certificates.ts'
-import { actorOf, authorize, mayAll, principalOf } from '../policy/authorize.ts'
+import { actorOf, authorize, mayAll, principalOf, requireProgram } from '../policy/authorize.ts'
 import { DomainSchema, emptyAnswer, guarded, ProfileSchema, TargetSchema } from '../schemas.ts'
 
 const MAX_AUDITED_NAMES = 1_000
@@ -19,7 +19,7 @@ const AT_ONCE = 10
 
 /** `POST /api/certificate/revoke` and `DELETE /api/certificate/:domain`. */
 export const withdrawRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const onRequest = app.requireCaller()
+  const onRequest = requireProgram(app)
   app.post('/api/certificate/revoke', { onRequest, schema: REVOKE }, async (request, reply) => {
     const { domain, profile, reason = 'unspecified' } = request.body
     const outcome = await revoke(request, readDomain(domain, profile), reason)
