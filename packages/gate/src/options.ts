@@ -1,6 +1,6 @@
 import { AuthOptionsSchema } from '@gatehouse/auth-core'
 import type { Allow } from '@gatehouse/profile'
-import { Duration, OptionalList, Text } from '@gatehouse/service-kit/config'
+import { Duration, Flag, OptionalList, Text } from '@gatehouse/service-kit/config'
 import { type Static, type TObject, Type } from 'typebox'
 import { PRESETS } from './header-presets.ts'
 import { ENCODINGS, PROPERTY_NAMES, USER_KINDS } from './headers.ts'
@@ -71,11 +71,7 @@ const AssertionSchema = Type.Object(
       description:
         'Hosts of the apps that get the assertion: `app.example.com`, or `*.example.com` for all below.',
     }),
-    header: Type.String({
-      minLength: 1,
-      default: 'X-Gatehouse-Assertion',
-      description: 'Name of the header.',
-    }),
+    header: Text('Name of the header.', { default: 'X-Gatehouse-Assertion' }),
     claims: Type.Array(Text('Name of a claim.'), {
       default: [],
       description: 'Further claims about the person to include.',
@@ -97,11 +93,7 @@ const ProviderTokenSchema = Type.Object(
       write: PROVIDER_TOKEN,
       description: 'Hosts of the apps that get the token, as in `assertion`.',
     }),
-    header: Type.String({
-      minLength: 1,
-      default: 'X-Forwarded-Access-Token',
-      description: 'Name of the header.',
-    }),
+    header: Text('Name of the header.', { default: 'X-Forwarded-Access-Token' }),
     token: Type.Enum(['access', 'id'], {
       default: 'access',
       description: 'The access token, or the ID token, if it has at most 4,096 characters.',
@@ -194,12 +186,10 @@ const CallersSchema = Type.Object(
             description: 'Scopes that the key has, for `Scope()` in conditions. Default: none.',
           }),
         ),
-        basic: Type.Boolean({
-          default: false,
-          description:
-            'Also takes the key as the password of `Authorization: Basic`, with `name` as the user, ' +
+        basic: Flag(
+          'Also takes the key as the password of `Authorization: Basic`, with `name` as the user, ' +
             'for clients that can send nothing else.',
-        }),
+        ),
         hosts: reachableHosts,
         policies: reachablePolicies,
       }),
@@ -240,10 +230,7 @@ const ScopeSchema = Type.Object({
     description:
       'What it allows, in words for the person who is asked for it, such as `Read your notes`: one text, or a text for each language.',
   }),
-  onDemand: Type.Boolean({
-    default: false,
-    description: 'Whether clients request it only once a rule demands it.',
-  }),
+  onDemand: Flag('Whether clients request it only once a rule demands it.'),
 })
 
 const ResourceSchema = Type.Object({
@@ -308,10 +295,7 @@ export const gateOptions = {
     description:
       'What requests must meet, by host, path, method and client address: the first rule that fits decides. If none does: `signedIn`.',
   }),
-  preflight: Type.Boolean({
-    default: false,
-    description: 'Allows CORS preflight requests without credentials.',
-  }),
+  preflight: Flag('Allows CORS preflight requests without credentials.'),
 }
 
 /** The options of a gate, with the names of what it belongs to. */

@@ -1,5 +1,5 @@
 import { AllowSchema } from '@gatehouse/profile'
-import { Duration, FilePath, optional, Secret } from '@gatehouse/service-kit/config'
+import { Duration, FilePath, optional, Secret, Text } from '@gatehouse/service-kit/config'
 import { type Static, Type } from 'typebox'
 import { PROVIDER_ICONS } from './icons.ts'
 
@@ -9,11 +9,7 @@ export const commonOptions = {
     description: 'Name of the provider. Part of URLs, sessions and user headers.',
   }),
   ...optional({
-    title: Type.String({
-      minLength: 1,
-      maxLength: 60,
-      description: 'Title on pages. Default: the name of the product.',
-    }),
+    title: Text('Title on pages. Default: the name of the product.', { maxLength: 60 }),
     icon: Type.Enum([...PROVIDER_ICONS.keys()], {
       description: 'Icon on pages. Default: that of the product.',
     }),
@@ -51,7 +47,7 @@ const OWN_PARAMETERS = {
 
 export const clientOptions = {
   ...commonOptions,
-  clientId: Type.String({ minLength: 1, description: 'Client ID issued by the provider.' }),
+  clientId: Text('Client ID issued by the provider.'),
   ...optional({
     authorizationParameters: Type.Record(
       Type.String({ pattern: '^[A-Za-z0-9_.-]{1,64}$' }),
@@ -72,19 +68,15 @@ export const clientOptions = {
 
 /** The claims that hold groups and roles, where a provider has names of its own for them. */
 export const claimPaths = optional({
-  groupsClaim: Type.String({
-    minLength: 1,
-    maxLength: 256,
-    description:
-      'Claim that holds the groups, such as `memberOf`, or a path to it, such as ' +
+  groupsClaim: Text(
+    'Claim that holds the groups, such as `memberOf`, or a path to it, such as ' +
       '`resource_access.app.groups`. Default: `groups` and `group`.',
-  }),
-  rolesClaim: Type.String({
-    minLength: 1,
-    maxLength: 256,
-    description:
-      'Claim that holds the roles, or a path to it, such as `realm_access.roles`. Default: `roles` and `role`.',
-  }),
+    { maxLength: 256 },
+  ),
+  rolesClaim: Text(
+    'Claim that holds the roles, or a path to it, such as `realm_access.roles`. Default: `roles` and `role`.',
+    { maxLength: 256 },
+  ),
 })
 
 export const clientSecret = Secret({ minLength: 1, description: 'Client secret.' })
@@ -110,11 +102,7 @@ const ClientAssertionSchema = Type.Union(
     Type.Object({
       type: Type.Literal('azureManagedIdentity'),
       clientId: Type.Optional(
-        Type.String({
-          minLength: 1,
-          description:
-            'Client ID of a user-assigned identity. Default: the system-assigned identity.',
-        }),
+        Text('Client ID of a user-assigned identity. Default: the system-assigned identity.'),
       ),
     }),
   ],

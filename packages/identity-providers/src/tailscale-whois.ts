@@ -1,6 +1,6 @@
 import { type BoundedFetch, type Cidr, cidrContains, parseCidr, parseIp } from '@gatehouse/net'
 import { type Claims, fromClaims } from '@gatehouse/profile'
-import { FilePath } from '@gatehouse/service-kit/config'
+import { FilePath, Flag } from '@gatehouse/service-kit/config'
 import { type Static, Type } from 'typebox'
 import { isOutage, toProviderError } from './failure.ts'
 import { commonOptions } from './options.ts'
@@ -30,10 +30,7 @@ export const TailscaleWhoisSchema = Type.Object({
     description:
       'Capabilities of the tailnet policy to include as claims: `acme.com/cap/wiki` becomes the claim `https://acme.com/cap/wiki`.',
   }),
-  taggedDevices: Type.Boolean({
-    default: false,
-    description: 'Admits tagged devices, which have no user. Their tags become groups.',
-  }),
+  taggedDevices: Flag('Admits tagged devices, which have no user. Their tags become groups.'),
 })
 
 type Options = Static<typeof TailscaleWhoisSchema>

@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Text } from '@gatehouse/service-kit/config'
 import { preset, withoutSlash } from './preset.ts'
 
 export const pocketID = preset({
@@ -11,7 +11,7 @@ export const pocketID = preset({
     path: 'M4.5 5h15v6.5a7.5 7.5 0 0 1-15 0zM12 9.5v4',
   },
   options: {
-    url: Type.String({ minLength: 1, description: 'URL of the Pocket ID instance.' }),
+    url: Text('URL of the Pocket ID instance.'),
   },
   issuer: ({ url }) => withoutSlash(url),
   scopes: ['openid', 'profile', 'email', 'groups'],

@@ -3,11 +3,9 @@ import { type Static, Type } from 'typebox'
 
 /** The options of the embedded CA. */
 export const CaSchema = Type.Object({
-  name: Type.String({
-    minLength: 1,
+  name: Text('Prefix of the common names of generated root and intermediate.', {
     maxLength: 40,
     default: 'Gatehouse',
-    description: 'Prefix of the common names of generated root and intermediate.',
   }),
   ...optional({
     root: Type.Object(

@@ -1,7 +1,15 @@
 import { hash } from 'node:crypto'
 import { DnsProviderSchema, PropagationSchema } from '@gatehouse/acme'
 import { KEY_TYPES, type KeyType, type Name } from '@gatehouse/pki'
-import { Duration, FilePath, listener, optional, Secret, Text } from '@gatehouse/service-kit/config'
+import {
+  Duration,
+  FilePath,
+  Flag,
+  listener,
+  optional,
+  Secret,
+  Text,
+} from '@gatehouse/service-kit/config'
 import { type Static, Type } from 'typebox'
 
 /** The ACME directories that have a name in the configuration. */
@@ -117,10 +125,9 @@ export const IssuerSchema = Type.Object({
       description: 'Contact address for the CA.',
     }),
   }),
-  agreeToTerms: Type.Boolean({
-    default: false,
-    description: 'Whether you agree to the terms of service of the CA, which most CAs require.',
-  }),
+  agreeToTerms: Flag(
+    'Whether you agree to the terms of service of the CA, which most CAs require.',
+  ),
   ...optional({
     externalAccount: Type.Object(
       {
@@ -135,11 +142,7 @@ export const IssuerSchema = Type.Object({
     keyType: Type.Enum([...ACME_KEY_TYPES], {
       description: 'Key type unless a request names one. Default: `p256`.',
     }),
-    profile: Type.String({
-      minLength: 1,
-      maxLength: 64,
-      description: 'Certificate profile of the CA.',
-    }),
+    profile: Text('Certificate profile of the CA.', { maxLength: 64 }),
     preferredChain: Text(
       'Common name of the root of the preferred chain, for CAs that offer several.',
     ),

@@ -6,6 +6,7 @@ export {
   Duration,
   durationOf,
   FilePath,
+  Flag,
   LogSchema,
   listener,
   MetricsSchema,

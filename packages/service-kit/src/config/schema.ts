@@ -33,8 +33,13 @@ const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 const DURATION = '^(0|[1-9][0-9]{0,5})(ms|s|m|h|d)$'
 
 /** A string that is not empty. */
-export function Text(description: string) {
-  return Type.String({ minLength: 1, description })
+export function Text(description: string, options: TStringOptions = {}) {
+  return Type.String({ minLength: 1, ...options, description })
+}
+
+/** A switch that is off by default. */
+export function Flag(description: string) {
+  return Type.Boolean({ default: false, description })
 }
 
 /** Members that may be absent. */
@@ -67,7 +72,7 @@ export function FilePath(options: TStringOptions = {}) {
 /** Host and port of a listener; without a default, the port must be given. */
 export function listener(port?: number) {
   return {
-    host: Type.String({ minLength: 1, default: '127.0.0.1', description: 'Address to listen on.' }),
+    host: Text('Address to listen on.', { default: '127.0.0.1' }),
     port: Type.Integer({
       minimum: 0,
       maximum: 65_535,

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { isLoopback, parseEndpointUrl, parseHost } from '@gatehouse/net'
-import { FilePath, Secret, Text } from '@gatehouse/service-kit/config'
+import { FilePath, Flag, Secret, Text } from '@gatehouse/service-kit/config'
 import {
   applyRules,
   applyToEach,
@@ -29,10 +29,7 @@ const common = {
   ),
 }
 
-const allowHttp = Type.Boolean({
-  default: false,
-  description: 'Whether plain http is allowed in `url`.',
-})
+const allowHttp = Flag('Whether plain http is allowed in `url`.')
 
 const webhook = {
   url: Text('URL that events are posted to: https; http on loopback or with `allowHttp`.'),

@@ -16,7 +16,7 @@ export const MAX_APPS = 100
 
 export const AppsSchema = Type.Array(
   Type.Object({
-    name: Type.String({ minLength: 1, maxLength: 60, description: 'Name of the app.' }),
+    name: Text('Name of the app.', { maxLength: 60 }),
     url: Text('Its address: `https://` and a host on one of the `domains`.'),
     ...optional({
       policy: Text('The policy that the proxy names for this app, if it names one in its checks.'),

@@ -11,11 +11,7 @@ const RegisteredSchema = Type.Object({
     pattern: '^[!-~]{1,256}$',
     description: 'The `client_id`: visible ASCII characters without spaces.',
   }),
-  name: Type.String({
-    minLength: 1,
-    maxLength: 100,
-    description: 'The name that people read when they are asked.',
-  }),
+  name: Text('The name that people read when they are asked.', { maxLength: 100 }),
   redirectUris: Type.Array(Type.String(), {
     minItems: 1,
     maxItems: MAX_URIS,

@@ -4,6 +4,7 @@ import { AllowSchema } from '@gatehouse/profile'
 import {
   Duration,
   FilePath,
+  Flag,
   LogSchema,
   listener,
   MetricsSchema,
@@ -19,8 +20,6 @@ import { ClientsSchema } from './clients.ts'
 import { ContactSchema, FaviconSchema, LogoSchema, PageTextsSchema } from './look.ts'
 
 const NAME_PATTERN = '^[a-z][a-z0-9-]{0,31}$'
-
-const Flag = (description: string) => Type.Boolean({ default: false, description })
 
 const ServerSchema = Type.Object({
   ...listener(4181),
@@ -149,11 +148,7 @@ const PortalSchema = Type.Object({
     description: 'Name of the portal. Part of its URLs.',
   }),
   ...optional({
-    title: Type.String({
-      minLength: 1,
-      maxLength: 60,
-      description: 'Title on its pages. Default: the first domain.',
-    }),
+    title: Text('Title on its pages. Default: the first domain.', { maxLength: 60 }),
     accent: Type.String({
       pattern: COLOR_PATTERN,
       description: 'Colour of its pages, such as `#0b6bcb`.',
