@@ -18,34 +18,30 @@ import { assertMasterKey, nextFile, refuseBeside } from './sealing/master-key.ts
 /** The options of a store: a folder or a database, and the master key. */
 export const StorageSchema = Type.Object(
   {
-    path: FilePath({
+    path: FilePath('Folder of the store, for one process at a time. Not used with `url`.', {
       default: 'data',
-      description: 'Folder of the store, for one process at a time. Not used with `url`.',
     }),
     ...optional({
-      url: Secret({
-        description:
-          'PostgreSQL for any number of equal replicas, instead of a folder: ' +
+      url: Secret(
+        'PostgreSQL for any number of equal replicas, instead of a folder: ' +
           '`postgres://user:password@host:5432/database`. Separate several hosts with commas: ' +
           'the service uses the one that accepts writes. The connection uses verified TLS, ' +
           'unless the host is loopback or the URL has `?sslmode=disable`.',
-      }),
-      caFile: FilePath({
-        description:
-          'CA certificates of the database in PEM, if it has a private CA. Without `url`: for the database that `move` copies to.',
-      }),
+      ),
+      caFile: FilePath(
+        'CA certificates of the database in PEM, if it has a private CA. Without `url`: for the database that `move` copies to.',
+      ),
     }),
     schema: Type.String({
       pattern: SCHEMA_PATTERN,
       default: 'gatehouse_certs',
       description: 'Schema in the database, which is created at the first start.',
     }),
-    masterKeyFile: FilePath({
-      default: 'master.key',
-      description:
-        'Key that seals all others, outside of the data folder. Created at the first start, unless ' +
+    masterKeyFile: FilePath(
+      'Key that seals all others, outside of the data folder. Created at the first start, unless ' +
         '`url` is set: then it has to be the same on each replica. Not part of backups.',
-    }),
+      { default: 'master.key' },
+    ),
     masterKey: Type.Optional(
       Type.String({
         pattern: '^[A-Za-z0-9+/]{43}=$',

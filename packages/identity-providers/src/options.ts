@@ -58,10 +58,8 @@ export const clientOptions = {
         removed: OWN_PARAMETERS,
       },
     ),
-    ca: Secret({
+    ca: Secret('CA certificates in PEM to trust for the provider instead of those of the system.', {
       minLength: 1,
-      description:
-        'CA certificates in PEM to trust for the provider instead of those of the system.',
     }),
   }),
 }
@@ -79,17 +77,17 @@ export const claimPaths = optional({
   ),
 })
 
-export const clientSecret = Secret({ minLength: 1, description: 'Client secret.' })
+export const clientSecret = Secret('Client secret.', { minLength: 1 })
 
 const TokenFile = (path: string) =>
-  FilePath({ default: path, description: 'File with the token, read for each login.' })
+  FilePath('File with the token, read for each login.', { default: path })
 
 /** A token that authenticates the client instead of a secret (RFC 7523). */
 const ClientAssertionSchema = Type.Union(
   [
     Type.Object({
       type: Type.Literal('file'),
-      file: FilePath({ description: 'File with the token, read for each login.' }),
+      file: FilePath('File with the token, read for each login.'),
     }),
     Type.Object({
       type: Type.Literal('kubernetesServiceAccount'),

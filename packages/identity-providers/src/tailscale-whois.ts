@@ -14,9 +14,8 @@ const TAILNET_ADDRESSES = ['100.64.0.0/10', 'fd7a:115c:a1e0::/48'].map(
 export const TailscaleWhoisSchema = Type.Object({
   type: Type.Literal('tailscaleWhois'),
   ...commonOptions,
-  socket: FilePath({
+  socket: FilePath('Socket of the Tailscale daemon.', {
     default: '/var/run/tailscale/tailscaled.sock',
-    description: 'Socket of the Tailscale daemon.',
   }),
   tailnet: Type.Optional(
     Type.String({

@@ -8,13 +8,13 @@ t.test('renderReference writes a row for each key', async (t) => {
     server: Type.Object(
       {
         port: Type.Integer({ default: 7401, description: 'Where it listens.' }),
-        dataDir: FilePath({ description: 'Its folder.' }),
+        dataDir: FilePath('Its folder.'),
       },
       { description: 'The listener.' },
     ),
     grace: Type.Optional(Duration({ default: '10s' })),
     level: Type.Union([Type.Literal('info'), Type.Literal('debug')]),
-    keys: Type.Array(Type.Object({ key: Secret({ description: 'a | b' }) })),
+    keys: Type.Array(Type.Object({ key: Secret('a | b') })),
     issuers: Type.Record(
       Type.String(),
       Type.Union([
@@ -62,7 +62,7 @@ Our own.
 
 t.test('each variant of a union has a table with its own defaults', async (t) => {
   const Inner = Type.Union([
-    Type.Object({ file: FilePath({ default: '/a' }) }),
+    Type.Object({ file: FilePath('A folder.', { default: '/a' }) }),
     Type.Object({ id: Type.String() }),
   ])
   const Provider = (type: string, scopes: string[]) =>
@@ -77,7 +77,7 @@ t.test('each variant of a union has a table with its own defaults', async (t) =>
         Provider('b', ['x', 'groups']),
       ]),
     ),
-    tls: Type.Union([Type.Literal('off'), Type.Object({ certFile: FilePath() })]),
+    tls: Type.Union([Type.Literal('off'), Type.Object({ certFile: FilePath('A file.') })]),
   })
   const page = renderReference(schema, { title: 'P' })
   t.strictSame(page.match(/^## .*$/gm), [

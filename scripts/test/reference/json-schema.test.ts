@@ -13,8 +13,8 @@ t.test('values as they are written', async (t) => {
       text: Type.Optional(Type.String({ minLength: 1 })),
       number: Type.Integer({ minimum: 1 }),
       span: Duration({ default: '1h', from: '1m' }),
-      file: FilePath({ default: 'data' }),
-      secret: Secret({ minLength: 32 }),
+      file: FilePath('A folder.', { default: 'data' }),
+      secret: Secret('A key.', { minLength: 32 }),
       mixed: Type.Optional(Type.Union([Type.Literal('off'), Type.Integer()])),
       section: Type.Object({ on: Type.Boolean({ default: true }) }),
       other: Type.Object({ name: Type.String() }),
@@ -37,8 +37,12 @@ t.test('values as they are written', async (t) => {
         VARIABLE,
       ],
     },
-    file: { type: 'string', minLength: 1, default: 'data' },
-    secret: { writeOnly: true, anyOf: [{ type: 'string', minLength: 32 }, VARIABLE] },
+    file: { type: 'string', minLength: 1, default: 'data', description: 'A folder.' },
+    secret: {
+      description: 'A key.',
+      writeOnly: true,
+      anyOf: [{ type: 'string', minLength: 32 }, VARIABLE],
+    },
     secretFile: { type: 'string', minLength: 1, description: 'File that holds `secret`.' },
     mixed: { anyOf: [{ enum: ['off'] }, { type: 'integer' }, VARIABLE] },
     section: {
@@ -88,7 +92,7 @@ t.test('variants', async (t) => {
 })
 
 t.test('members that are written together', async (t) => {
-  const members = { key: Secret(), token: Type.String(), user: Type.String() }
+  const members = { key: Secret('A key.'), token: Type.String(), user: Type.String() }
   const schema = Type.Object(Type.Partial(Type.Object(members)).properties, {
     exactlyOne: [['key', 'token']],
     needs: { user: ['key'] },

@@ -10,17 +10,17 @@ export const CaSchema = Type.Object({
   ...optional({
     root: Type.Object(
       {
-        certFile: FilePath({ description: 'Root certificate in PEM.' }),
+        certFile: FilePath('Root certificate in PEM.'),
         keyFile: Type.Optional(
-          FilePath({ description: 'Its key in PEM, which is read only to sign an intermediate.' }),
+          FilePath('Its key in PEM, which is read only to sign an intermediate.'),
         ),
       },
       { description: 'Your own root.' },
     ),
     intermediate: Type.Object(
       {
-        certFile: FilePath({ description: 'Intermediate in PEM, followed by its issuers.' }),
-        keyFile: FilePath({ description: 'Its key in PEM.' }),
+        certFile: FilePath('Intermediate in PEM, followed by its issuers.'),
+        keyFile: FilePath('Its key in PEM.'),
       },
       { description: 'Your own intermediate.' },
     ),

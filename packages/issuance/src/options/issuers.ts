@@ -105,9 +105,7 @@ export const IssuerSchema = Type.Object({
   }),
   type: Type.Literal('acme', { description: 'An ACME CA (RFC 8555).' }),
   directory: Text(`URL of the ACME directory, or one of ${Object.keys(DIRECTORIES).join(', ')}.`),
-  caFile: Type.Optional(
-    FilePath({ description: 'CA certificates in PEM for the TLS connection to a private CA.' }),
-  ),
+  caFile: Type.Optional(FilePath('CA certificates in PEM for the TLS connection to a private CA.')),
   names: Type.Array(Type.String({ minLength: 1 }), {
     minItems: 1,
     default: ['*'],
@@ -132,10 +130,7 @@ export const IssuerSchema = Type.Object({
     externalAccount: Type.Object(
       {
         kid: Text('Key identifier from the CA.'),
-        hmacKey: Secret({
-          pattern: '^[A-Za-z0-9_-]+=*$',
-          description: 'HMAC key from the CA, base64url.',
-        }),
+        hmacKey: Secret('HMAC key from the CA, base64url.', { pattern: '^[A-Za-z0-9_-]+=*$' }),
       },
       { description: 'External account binding, for CAs that require it.' },
     ),

@@ -53,8 +53,8 @@ export function OptionalList<Item extends TSchema>(item: Item, description: stri
 }
 
 /** A string that no error shows. `<key>File` may name a file with it instead. */
-export function Secret(options: TStringOptions = {}) {
-  return Type.String({ ...options, secret: true })
+export function Secret(description: string, options: TStringOptions = {}) {
+  return Type.String({ ...options, description, secret: true })
 }
 
 /** A duration such as `500ms`, `30s`, `5m`, `2h` or `7d`, loaded as milliseconds. */
@@ -65,8 +65,8 @@ export function Duration(
 }
 
 /** A path. Relative paths are resolved against the folder of the configuration file. */
-export function FilePath(options: TStringOptions = {}) {
-  return Type.String({ minLength: 1, ...options, filePath: true })
+export function FilePath(description: string, options: TStringOptions = {}) {
+  return Text(description, { ...options, filePath: true })
 }
 
 /** Host and port of a listener; without a default, the port must be given. */

@@ -23,15 +23,15 @@ const Schema = Type.Object({
     host: Type.String({ default: '127.0.0.1' }),
     port: Type.Integer({ default: 7401, minimum: 1, maximum: 65535 }),
     tls: Type.Boolean({ default: true }),
-    dataDir: FilePath({ default: 'data' }),
+    dataDir: FilePath('A folder.', { default: 'data' }),
     timeout: Duration({ default: '30s' }),
   }),
   log: Type.Optional(Type.Union([Type.Literal('info'), Type.Literal('debug')])),
   auth: Type.Optional(
     Type.Object({
-      key: Type.Optional(Secret({ minLength: 16 })),
+      key: Type.Optional(Secret('A key.', { minLength: 16 })),
       keys: Type.Optional(
-        Type.Array(Type.Object({ name: Type.String(), key: Secret({ minLength: 16 }) }), {
+        Type.Array(Type.Object({ name: Type.String(), key: Secret('A key.', { minLength: 16 }) }), {
           minItems: 1,
         }),
       ),
@@ -42,7 +42,7 @@ const Schema = Type.Object({
       Type.String({ pattern: '^[a-z]+$' }),
       Type.Union([
         Type.Object({ kind: Type.Literal('ca'), life: Duration({ default: '7d' }) }),
-        Type.Object({ kind: Type.Literal('acme'), token: Secret() }),
+        Type.Object({ kind: Type.Literal('acme'), token: Secret('A key.') }),
       ]),
     ),
   ),
@@ -418,9 +418,9 @@ t.test('rules check the known parts of a value with faults', async (t) => {
 t.test('members that are written together', async (t) => {
   const schema = Type.Object(
     {
-      ...Type.Partial(Type.Object({ key: Secret(), token: Type.String() })).properties,
+      ...Type.Partial(Type.Object({ key: Secret('A key.'), token: Type.String() })).properties,
       user: Type.Optional(Type.String()),
-      password: Type.Optional(Secret()),
+      password: Type.Optional(Secret('A key.')),
       labels: Type.Optional(
         Type.Record(Type.String({ pattern: '^[a-z]+$' }), Type.String(), {
           removed: { own: 'is ours' },

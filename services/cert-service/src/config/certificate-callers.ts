@@ -65,11 +65,10 @@ export const MtlsSchema = Type.Object(
       description: 'The callers, each by one name of its certificate.',
     }),
     caFile: Type.Optional(
-      FilePath({
-        description:
-          'PEM certificates of what signs the certificates of callers itself, instead of the embedded ' +
+      FilePath(
+        'PEM certificates of what signs the certificates of callers itself, instead of the embedded ' +
           'CA. Its revocation lists are not read: take a caller out instead.',
-      }),
+      ),
     ),
     header: Type.Optional(HeaderSchema),
   },

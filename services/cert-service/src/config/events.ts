@@ -24,18 +24,15 @@ const common = {
     default: [...EVENT_TYPES],
     description: `Events to send: ${EVENT_TYPES.join(', ')}.`,
   }),
-  caFile: Type.Optional(
-    FilePath({ description: 'CA certificates in PEM, for a receiver with a private CA.' }),
-  ),
+  caFile: Type.Optional(FilePath('CA certificates in PEM, for a receiver with a private CA.')),
 }
 
 const allowHttp = Flag('Whether plain http is allowed in `url`.')
 
 const webhook = {
   url: Text('URL that events are posted to: https; http on loopback or with `allowHttp`.'),
-  secret: Secret({
+  secret: Secret('Key of the HMAC in `X-Gatehouse-Signature`, at least 16 characters.', {
     minLength: 16,
-    description: 'Key of the HMAC in `X-Gatehouse-Signature`, at least 16 characters.',
   }),
   ...common,
   allowHttp,
@@ -55,14 +52,11 @@ const ReceiverSchema = Type.Union([
   Type.Object({
     name,
     type: Type.Literal('ntfy', { description: 'A topic of ntfy.' }),
-    url: Secret({
-      description: 'URL of the topic, such as `https://ntfy.sh/my-certificates-8f3k`.',
-    }),
+    url: Secret('URL of the topic, such as `https://ntfy.sh/my-certificates-8f3k`.'),
     token: Type.Optional(
-      Secret({
+      Secret('Access token, for a topic that needs one.', {
         minLength: 1,
         pattern: '^[\\x21-\\x7e]+$',
-        description: 'Access token, for a topic that needs one.',
       }),
     ),
     ...common,
@@ -73,7 +67,7 @@ const ReceiverSchema = Type.Union([
     type: Type.Literal('slack', {
       description: 'An incoming webhook of Slack, or of Mattermost or another with its format.',
     }),
-    url: Secret({ description: 'URL of the incoming webhook.' }),
+    url: Secret('URL of the incoming webhook.'),
     ...common,
     allowHttp,
   }),
@@ -95,7 +89,7 @@ const ReceiverSchema = Type.Union([
         }),
       ),
       user: Type.Optional(Text('User name, if the server asks for one.')),
-      password: Type.Optional(Secret({ minLength: 1, description: 'Its password.' })),
+      password: Type.Optional(Secret('Its password.', { minLength: 1 })),
       from: Type.String({ pattern: ADDRESS, description: 'Address of the sender.' }),
       to: Type.Array(Type.String({ pattern: ADDRESS }), {
         minItems: 1,

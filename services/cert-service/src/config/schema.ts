@@ -28,8 +28,8 @@ const ServerSchema = Type.Object({
       Type.Literal('off'),
       Type.Literal('insecure'),
       Type.Object({
-        certFile: FilePath({ description: 'Certificate chain in PEM, leaf first.' }),
-        keyFile: FilePath({ description: 'Private key in PEM.' }),
+        certFile: FilePath('Certificate chain in PEM, leaf first.'),
+        keyFile: FilePath('Private key in PEM.'),
       }),
     ],
     {

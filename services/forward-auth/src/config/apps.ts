@@ -20,10 +20,9 @@ export const AppsSchema = Type.Array(
     url: Text('Its address: `https://` and a host on one of the `domains`.'),
     ...optional({
       policy: Text('The policy that the proxy names for this app, if it names one in its checks.'),
-      icon: FilePath({
-        description:
-          'Image beside its name: PNG, SVG, WebP or JPEG of at most 64 KiB. Default: the first letter of the name.',
-      }),
+      icon: FilePath(
+        'Image beside its name: PNG, SVG, WebP or JPEG of at most 64 KiB. Default: the first letter of the name.',
+      ),
     }),
   }),
   {

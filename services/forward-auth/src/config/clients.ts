@@ -18,9 +18,8 @@ const RegisteredSchema = Type.Object({
     description: 'The redirect URIs of the client, exactly as it sends them.',
   }),
   ...optional({
-    secret: Secret({
+    secret: Secret('The secret of the client. Default: it has none, and PKCE alone protects it.', {
       minLength: 16,
-      description: 'The secret of the client. Default: it has none, and PKCE alone protects it.',
     }),
     jwksUrl: Text(
       'URL of the public keys of a client that authenticates by `private_key_jwt`, instead of a secret.',

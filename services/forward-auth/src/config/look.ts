@@ -42,16 +42,14 @@ export const ContactSchema = Type.String({
     'Contact on the pages of errors and refusals: `mailto:help@example.com`, an `https://` address, or a text.',
 })
 
-export const LogoSchema = FilePath({
-  description:
-    'Image on its pages instead of the gate and the title: PNG, SVG, WebP or JPEG of at most ' +
+export const LogoSchema = FilePath(
+  'Image on its pages instead of the gate and the title: PNG, SVG, WebP or JPEG of at most ' +
     '256 KiB. Read at the start and at each reload.',
-})
+)
 
-export const FaviconSchema = FilePath({
-  description:
-    'Icon of its pages in tabs: PNG, SVG or ICO of at most 64 KiB. Read at the start and at each reload.',
-})
+export const FaviconSchema = FilePath(
+  'Icon of its pages in tabs: PNG, SVG or ICO of at most 64 KiB. Read at the start and at each reload.',
+)
 
 /** The faults of an image whose key is its kind. */
 export function checkImage<Kind extends ImageKind>(kind: Kind) {

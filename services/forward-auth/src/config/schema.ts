@@ -31,15 +31,12 @@ const ServerSchema = Type.Object({
   ...optional({
     tls: Type.Object(
       {
-        certFile: FilePath({
-          description: 'Certificate chain in PEM, leaf first. Reloaded when it changes.',
-        }),
-        keyFile: FilePath({ description: 'Private key in PEM. Reloaded when it changes.' }),
+        certFile: FilePath('Certificate chain in PEM, leaf first. Reloaded when it changes.'),
+        keyFile: FilePath('Private key in PEM. Reloaded when it changes.'),
         clientCaFile: Type.Optional(
-          FilePath({
-            description:
-              'CA certificates in PEM. A client with a certificate of this CA is a trusted proxy, at any address.',
-          }),
+          FilePath(
+            'CA certificates in PEM. A client with a certificate of this CA is a trusted proxy, at any address.',
+          ),
         ),
       },
       { description: 'Serves HTTPS. Default: plain HTTP, for a proxy on the same machine.' },
@@ -62,7 +59,7 @@ const SessionSchema = Type.Object({
   keys: Type.Optional(
     Type.Array(
       Type.Object({
-        secret: Secret({ minLength: 32, description: 'At least 32 random characters.' }),
+        secret: Secret('At least 32 random characters.', { minLength: 32 }),
       }),
       {
         minItems: 1,

@@ -6,9 +6,8 @@ const NOT_WITH_PATH = 'is for PostgreSQL, and needs `url` in place of `path`'
 
 const FolderSchema = Type.Object(
   {
-    path: FilePath({
+    path: FilePath('Folder for generated keys, the sessions and the audit trail.', {
       default: 'data',
-      description: 'Folder for generated keys, the sessions and the audit trail.',
     }),
   },
   {
@@ -23,18 +22,15 @@ const FolderSchema = Type.Object(
 
 const PostgresSchema = Type.Object(
   {
-    url: Secret({
-      description:
-        'PostgreSQL instead of a folder, for instances on several machines: ' +
+    url: Secret(
+      'PostgreSQL instead of a folder, for instances on several machines: ' +
         '`postgres://user:password@host:5432/database`. Separate several hosts with commas: the ' +
         'service uses the first one that accepts writes. The connection uses TLS with a ' +
         'verified certificate, unless the host is loopback or the URL has `?sslmode=disable`. ' +
         'Needs `session.keys`.',
-    }),
+    ),
     caFile: Type.Optional(
-      FilePath({
-        description: 'CA certificates of the database in PEM. Default: those of the system.',
-      }),
+      FilePath('CA certificates of the database in PEM. Default: those of the system.'),
     ),
     schema: Type.String({
       pattern: SCHEMA_PATTERN,
