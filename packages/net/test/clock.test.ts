@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import t from 'tap'
 import { orAborted, sleep } from '../src/clock.ts'
 
@@ -11,12 +12,13 @@ t.test('leaves shared work at an abort, and handles its failure', async (t) => {
   t.teardown(() => process.off('unhandledRejection', note))
   await t.rejects(orAborted(late(), aborted), { message: 'enough' })
   const stop = new AbortController()
+  t.equal(await orAborted(Promise.resolve(1), stop.signal), 1)
+  t.strictSame(getEventListeners(stop.signal, 'abort'), [], 'it no longer waits for one')
   const left = orAborted(new Promise(setImmediate).then(late), stop.signal)
   stop.abort(new Error('enough'))
   await t.rejects(left, { message: 'enough' })
   await new Promise((resolve) => setTimeout(resolve, 5))
   t.strictSame(unhandled, [])
-  t.equal(await orAborted(Promise.resolve(1), new AbortController().signal), 1)
 })
 
 t.test('stops sleeping after an abort, and leaves no timer', async (t) => {

@@ -117,6 +117,18 @@ t.test('somebody is slow whose answers, or whose turn, would not come in time', 
   t.equal(condition(), 'well', 'which is forgotten if nobody asks')
 })
 
+t.test('whoever was slow counts as slow for half a minute', async (t) => {
+  const { open, ask, advance, condition } = startServer()
+  ask()
+  advance(2_001)
+  t.equal(condition(), 'slow')
+  open.splice(0)[0]?.()
+  advance(30 * SECOND - 1)
+  t.equal(condition(), 'slow')
+  advance(1)
+  t.equal(condition(), 'well')
+})
+
 t.test('after an outage it pauses, twice as long each time', async (t) => {
   const { outcome, advance, condition, wait } = startServer()
   t.equal(outcome(true), true)

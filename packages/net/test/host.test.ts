@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { isLoopback, parseHost, parseHostPort } from '../src/host.ts'
+import { isLoopback, isUnder, parseHost, parseHostPort } from '../src/host.ts'
 
 const long = (length: number) => 'a'.repeat(length)
 
@@ -42,6 +42,7 @@ const hosts: [text: string, name: string | undefined][] = [
   ['xn--a.example', undefined],
   ['xn--.example', undefined],
   ['xn--abc-.example', undefined],
+  ['xn---0mw.example', undefined],
   ['1.2.3', undefined],
   ['1.2.3.4.', undefined],
   ['0x7f.1', undefined],
@@ -101,6 +102,22 @@ const loopback: [text: string, is: boolean][] = [
 
 t.test('isLoopback recognizes this machine', async (t) => {
   for (const [text, is] of loopback) t.equal(isLoopback(parseHost(text)!), is, text)
+})
+
+const under: [domain: string, host: string, is: boolean][] = [
+  ['example.com', 'example.com', true],
+  ['example.com', 'a.example.com', true],
+  ['example.com', 'a.b.example.com', true],
+  ['example.com', 'notexample.com', false],
+  ['example.com', 'com', false],
+  ['example.com', 'example.com.evil.test', false],
+  ['10.0.0.1', '10.0.0.1', true],
+  ['0.0.1', '10.0.0.1', false],
+]
+
+t.test('isUnder tells a domain and what is below it', async (t) => {
+  for (const [domain, host, is] of under)
+    t.equal(isUnder(domain, parseHost(host)!), is, `${host} under ${domain}`)
 })
 
 t.test('hosts have these properties', async (t) => {

@@ -3,6 +3,7 @@ import t from 'tap'
 import {
   cidrContains,
   compileNetworks,
+  embeddedIp,
   type IpAddress,
   isPublicIp,
   parseCidr,
@@ -183,6 +184,26 @@ const common = [
   ...['::ffff:8.8.8.8', '2000::1', '2001:200::1', '2001:db7:ffff::1', '2001:db9::', '2003::1'],
   ...['2606:4700::6810:84e5', '2a00:1450:4001::1', '3ffe:ffff::1', '3fff:1000::1'],
 ]
+
+const embedded: [address: string, inner: string | undefined][] = [
+  ['::808:808', '8.8.8.8'],
+  ['::2', '0.0.0.2'],
+  ['::1', undefined],
+  ['::', undefined],
+  ['::ffff:0:808:808', '8.8.8.8'],
+  ['64:ff9b::808:808', '8.8.8.8'],
+  ['64:ff9b:1:ffff::808:808', '8.8.8.8'],
+  ['64:ff9b:2::808:808', undefined],
+  ['2002:808:808::1', '8.8.8.8'],
+  ['2001:0:102:304::f7f7:f7f7', '8.8.8.8'],
+  ['2001:db8::808:808', undefined],
+  ['8.8.8.8', undefined],
+]
+
+t.test('embeddedIp gives the address that an address leads to', async (t) => {
+  for (const [address, inner] of embedded)
+    t.equal(embeddedIp(parseIp(address)!)?.text, inner, address)
+})
 
 t.test('isPublicIp tells the internet from special-purpose addresses', async (t) => {
   for (const [network, ...ends] of special)

@@ -73,6 +73,14 @@ t.test('parseEndpointUrl accepts URLs of servers to call', async (t) => {
   for (const [text, options, expected] of endpoints)
     t.equal(outcome(text, options), expected, `${JSON.stringify(text)} ${JSON.stringify(options)}`)
 
+  t.test('the error says what the URL must not hold', async (t) => {
+    for (const [text, what] of [
+      ['https://user:pass@id.example', 'a user name or password'],
+      ['https://id.example/#frag', 'a fragment'],
+    ] as const)
+      t.throws(() => parseEndpointUrl(text), { message: `the URL must not hold ${what}` })
+  })
+
   t.test('no error shows the URL, which may hold a password', async (t) => {
     for (const text of ['https://u:hunter2@id.example', 'ftp://id.example/?token=hunter2'])
       try {
@@ -121,6 +129,8 @@ const advertised: [from: string, text: string, expected: string | undefined, all
   ['https://localhost/', 'http://localhost/keys', 'NET_URL_INSECURE'],
   ['https://169.254.1.1/', 'https://169.254.1.1/keys', undefined],
   ['https://user', 'nonsense', 'NET_URL_INVALID'],
+  ['http://localhost:8080/', 'http://169.254.169.254/keys', 'NET_URL_INTERNAL', true],
+  ['http://169.254.169.254/', 'http://localhost:8080/keys', 'NET_URL_INTERNAL', true],
   [ISSUER, 'https://[64:ff9b::8.8.8.8]/keys', undefined],
   [ISSUER, 'https://[2002:808:808::1]/keys', undefined],
   ...[

@@ -3,6 +3,9 @@ import fc from 'fast-check'
 import t from 'tap'
 import { parseProxyName, proxyAsker } from '../src/index.ts'
 
+/** Of 252 characters, without the underscores of fewer. */
+const longest = `${`${'_a'.repeat(62)}.`.repeat(2)}_a`
+
 const names: [text: string, name: string | undefined][] = [
   ['traefik', 'traefik'],
   ['Traefik', 'traefik'],
@@ -14,6 +17,8 @@ const names: [text: string, name: string | undefined][] = [
   ['bücher.example', 'xn--bcher-kva.example'],
   ['host.docker.internal', 'host.docker.internal'],
   ['localhost', 'localhost'],
+  [`${longest}b`, `${longest}b`],
+  [`${longest}bc`, undefined],
   ['', undefined],
   ['.', undefined],
   ['_', undefined],

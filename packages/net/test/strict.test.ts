@@ -14,6 +14,7 @@ t.test('parses JSON that every reader reads the same', async (t) => {
   const value = parse('{"a":[{"b":1}],"__proto__":{"c":":"}}') as { a: object[] }
   t.ok(Object.isFrozen(value) && Object.isFrozen(value.a[0]), 'frozen')
   t.equal(Object.getPrototypeOf(value), Object.prototype)
+  t.doesNotThrow(() => parse(`${'['.repeat(33)}${']'.repeat(33)}`), 'as deep as can be')
   const rows: [what: string, bytes: string | Uint8Array][] = [
     ['nothing', ''],
     ['no JSON', '{a:1}'],
