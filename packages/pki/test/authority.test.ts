@@ -1,20 +1,23 @@
 import { X509Certificate } from 'node:crypto'
 import t from 'tap'
-import { children, readAll } from '../src/der.ts'
+import { children, encode, integer, readAll, sequence, time } from '../src/der.ts'
 import {
   clampValidity,
   createIntermediate,
   createRoot,
   generateKeyPair,
+  generateP256,
   isAsConfigured,
   loadAuthority,
   parseCertificate,
   parseNameRule,
   placeBelow,
 } from '../src/index.ts'
+import { createSigner, distinguishedName } from '../src/signer.ts'
 import { DAY, issue, makeAuthorities, makeUpper, NOW, x509 } from './helpers.ts'
 
-const { root, intermediate } = await makeAuthorities({ crlUrl: 'http://ca.example/root.der' })
+const CRL_URL = 'http://ca.example/root.der'
+const { root, intermediate } = await makeAuthorities({ crlUrl: CRL_URL })
 const read = (der: Uint8Array) => new x509.X509Certificate(new Uint8Array(der))
 const extensions = (der: Uint8Array) =>
   Array.from(read(der).extensions, ({ type, critical }) => [type, critical])
@@ -62,6 +65,17 @@ t.test('an intermediate', async (t) => {
     ['2.5.29.35', false],
     ['2.5.29.31', false],
   ])
+  const urls: [crlUrl: string | undefined, isConfigured: boolean][] = [
+    [CRL_URL, true],
+    ['http://ca.example/other.der', false],
+    [undefined, false],
+  ]
+  for (const [crlUrl, isConfigured] of urls)
+    t.equal(
+      isAsConfigured(intermediate.certificate, crlUrl === undefined ? {} : { crlUrl }),
+      isConfigured,
+      `the CRL ${crlUrl}`,
+    )
   const late = await createIntermediate({
     root,
     commonName: 'Late',
@@ -102,6 +116,8 @@ t.test('validity is clamped to the authority', async (t) => {
     ['an hour is left', [notAfter - 3_600_000, notAfter + DAY], [notAfter - 3_600_000, notAfter]],
     ['less than an hour is left', [notAfter - 3_599_000, notAfter + DAY], undefined],
     ['less than an hour is asked', [NOW, NOW + 60_000], [NOW, NOW + 60_000]],
+    ['a moment', [NOW, NOW], undefined],
+    ['before the start', [notBefore - DAY, notBefore], undefined],
     ['after the end', [notAfter + DAY, notAfter + 2 * DAY], undefined],
   ]
   for (const [what, [from, to], given] of table) {
@@ -182,6 +198,17 @@ t.test('what is below an authority ends with the first of all that are above it'
     anchor: below.anchor,
   })
   t.strictSame(root.anchor, root.certificate)
+  const alone = loadAuthority({ certificate: middle.certificate, now: NOW })
+  t.equal(placeBelow(short, alone).ends, short.ends, 'also what ends later by itself')
+})
+
+t.test('a certificate of version 1, which has neither version nor extensions', async (t) => {
+  const { spki, privateKey } = generateP256()
+  const subject = encode(distinguishedName('Old'))
+  const signer = createSigner(subject, '', privateKey)
+  const period = sequence(time(NOW), time(NOW + DAY))
+  const der = signer.seal(sequence(integer(1), signer.algorithm, subject, period, subject, spki))
+  t.match(parseCertificate(der), { subjectDer: subject, spki, isCa: false, names: { length: 0 } })
 })
 
 t.test('certificates that are not readable', async (t) => {

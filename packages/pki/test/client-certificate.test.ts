@@ -1,10 +1,11 @@
-import { generateKeyPairSync, type KeyObject } from 'node:crypto'
+import { generateKeyPairSync, type KeyObject, sign as signBytes } from 'node:crypto'
 import t from 'tap'
 import {
   authorityKeyId,
   bits,
   caConstraint,
   criticalExtension,
+  type Der,
   element,
   encode,
   extension,
@@ -21,7 +22,7 @@ import {
   createSerial,
   generateP256,
   keyPairFromPem,
-  loadAuthority,
+  parseCertificate,
   parseClientName,
   readClientCertificate,
 } from '../src/index.ts'
@@ -30,6 +31,8 @@ import { constraintsOf, DAY, makeUpper, NOW } from './helpers.ts'
 
 const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2'
 const SERVER_AUTH = '1.3.6.1.5.5.7.3.1'
+const ECDSA_SHA1 = '1.2.840.10045.4.1'
+const ECDSA_SHA256 = '1.2.840.10045.4.3.2'
 const NAMES = ['a.test', 'ada@a.test', 'spiffe://a.test/app']
 
 /** A leaf with these extensions beside its names. */
@@ -45,10 +48,11 @@ function sign(
     spki = generateP256().spki,
     notBefore = NOW - DAY,
     notAfter = NOW + DAY,
+    signer = signerOf(by),
   } = {},
 ): Buffer {
   const eku = extension(OID.extendedKeyUsage, sequence(...purposes.map(oid)))
-  return signCertificate(signerOf(by), {
+  return signCertificate(signer, {
     serial: createSerial(NOW),
     subject: encode(subject),
     spki,
@@ -65,6 +69,25 @@ function sign(
   })
 }
 
+/** Signs by an algorithm or a key that this package refuses. */
+function signWeakly(issuer: Authority, algorithm: string, key: KeyObject) {
+  const { info } = issuer
+  const id = encode(sequence(oid(algorithm)))
+  const keyId = Buffer.from(info.skid ?? '', 'hex')
+  const seal = (content: Der) => {
+    const bytes = encode(content)
+    const digest = algorithm === ECDSA_SHA1 ? 'sha1' : 'sha256'
+    return encode(sequence(bytes, id, bits(signBytes(digest, bytes, key))))
+  }
+  return { issuer: info.subjectDer, keyId, algorithm: id, seal }
+}
+
+/** What signs for clients although its certificate is no authority of this package. */
+function issuerOf(certificate: Buffer, key: KeyObject): Authority {
+  const info = parseCertificate(certificate)
+  return { certificate, chain: [certificate], info, ends: info.notAfter, key }
+}
+
 t.test('certificates of TLS clients', async (t) => {
   const root = await createRoot({ commonName: 'Root', now: NOW })
   const at = { root, now: NOW }
@@ -79,8 +102,12 @@ t.test('certificates of TLS clients', async (t) => {
     ...generateP256(),
     more: [criticalExtension(oid('1.2.3.4'), utf8('x'))],
   })
-  const leafAsIssuer = loadAuthority({ ...clients, now: NOW, purpose: 'clientAuth' })
-  const all = [clients, servers, limited, unlimited, fleet, exotic]
+  const pair = generateP256()
+  const leaf = issuerOf(sign(clients, { spki: pair.spki, usage: 0 }), pair.privateKey)
+  const small = generateKeyPairSync('ec', { namedCurve: 'secp224r1' })
+  const spki = small.publicKey.export({ type: 'spki', format: 'der' })
+  const weak = issuerOf(sign(clients, { spki, isCa: true, usage: 0x06 }), small.privateKey)
+  const all = [clients, servers, limited, unlimited, fleet, exotic, leaf, weak]
   const authorities = all.map(({ certificate }) => certificate)
   const unknown = criticalExtension(oid('1.2.3.4'), utf8('x'))
   const harmless = extension(oid('1.2.3.4'), utf8('x'))
@@ -91,11 +118,23 @@ t.test('certificates of TLS clients', async (t) => {
     ['without a key usage', sign(clients, { usage: 0 })],
     ['an unknown extension', sign(clients, { more: [harmless] })],
     ['within constraints', sign(limited, { names: ['x.a.test'] })],
+    ['the first moment', sign(clients, { notBefore: NOW })],
     ['the last moment', sign(clients, { notAfter: NOW })],
     ['expired', sign(clients, { notAfter: NOW - 1000 }), /expired/],
     ['not begun', sign(clients, { notBefore: NOW + 1000 }), /not valid yet/],
     ['of the root, which signs no leaves', sign(root), /no certificate authority/],
     ['of another authority of that name', sign(forged), /no certificate authority/],
+    ['of a leaf', sign(leaf), /no certificate authority/],
+    [
+      'of an authority with a small curve',
+      sign(weak, { signer: signWeakly(weak, ECDSA_SHA256, small.privateKey) }),
+      /key of what signed it is weak/,
+    ],
+    [
+      'signed with SHA-1',
+      sign(clients, { signer: signWeakly(clients, ECDSA_SHA1, clients.key as KeyObject) }),
+      /signature is weak/,
+    ],
     ['self-signed', forged.certificate, /no certificate authority/],
     [
       'an authority itself',
@@ -127,15 +166,15 @@ t.test('certificates of TLS clients', async (t) => {
     if (refusal) t.throws(read, { message: refusal }, why)
     else t.doesNotThrow(read, why)
   }
-  const { names, notAfter } = readClientCertificate(sign(clients), authorities, NOW)
+  const { names, notBefore, notAfter } = readClientCertificate(sign(clients), authorities, NOW)
   t.strictSame(
     names.map(({ text }) => text),
     NAMES,
   )
-  t.equal(notAfter, NOW + DAY)
+  t.strictSame([notBefore, notAfter], [clients.info.notBefore, NOW + DAY])
   const short = sign(unlimited, { notAfter: NOW + 99 * DAY })
   t.equal(readClientCertificate(short, authorities, NOW).notAfter, unlimited.info.notAfter)
-  t.throws(() => readClientCertificate(sign(leafAsIssuer), [], NOW), /no certificate authority/)
+  t.throws(() => readClientCertificate(sign(clients), [], NOW), /no certificate authority/)
 })
 
 t.test('an authority whose certificate was made anew for its key', async (t) => {

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { context, type Der, element, sequence } from '../src/der.ts'
 import { createRoot, parseName, readConstraints } from '../src/index.ts'
 import { constraintsOf, DAY, makeUpper, NOW } from './helpers.ts'
 
@@ -85,4 +86,21 @@ t.test('constraints that cannot be read are refused', async (t) => {
       { code: 'PKI_CA_INVALID' },
       constraints.join(),
     )
+})
+
+t.test('minimum and maximum have no meaning, so others than 0 are refused', async (t) => {
+  const table: [what: string, isRead: boolean, ...range: Der[]][] = [
+    ['neither', true],
+    ['a minimum of 0', true, element(0x80, Buffer.of(0))],
+    ['a minimum of 1', false, element(0x80, Buffer.of(1))],
+    ['a maximum of 0', false, element(0x81, Buffer.of(0))],
+    ['both', false, element(0x80, Buffer.of(0)), element(0x81, Buffer.of(9))],
+  ]
+  for (const [what, isRead, ...range] of table) {
+    const subtree = sequence(element(0x82, 'a.test'), ...range)
+    const { certificate } = makeUpper(root, 90 * DAY, sequence(context(0, subtree)))
+    const read = () => readConstraints([certificate]).text
+    if (isRead) t.match(read(), 'only a.test', what)
+    else t.throws(read, { code: 'PKI_CA_INVALID' }, what)
+  }
 })

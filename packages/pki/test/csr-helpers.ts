@@ -35,6 +35,8 @@ export interface Request {
   spki?: Uint8Array
   subject?: Der
   attributes?: Der[]
+  /** What follows the key: the list of attributes. */
+  lists?: Der[]
   signer?: KeyObject
   version?: number
   /** AlgorithmIdentifier and digest; by the key unless said. */
@@ -48,11 +50,12 @@ export function request({
   key = pair.privateKey,
   subject = sequence(),
   attributes = [],
+  lists = [context(0, ...attributes)],
   version = 0,
   ...rest
 }: Request): Buffer {
   const spki = rest.spki ?? createPublicKey(key).export({ type: 'spki', format: 'der' })
-  const info = encode(sequence(integer(version), subject, spki, context(0, ...attributes)))
+  const info = encode(sequence(integer(version), subject, spki, ...lists))
   const [algorithm, digest, options] = rest.algorithm ??
     ALGORITHMS[key.asymmetricKeyType ?? ''] ?? [sequence(oid('1.2.3')), 'sha256']
   const signature = sign(digest, info, { key: rest.signer ?? key, ...options })

@@ -3,14 +3,12 @@ import {
   constants,
   createPublicKey,
   generateKeyPairSync,
-  sign,
   verify,
   type webcrypto,
 } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
 import {
-  bits,
   context,
   contextPrimitive,
   type Der,
@@ -77,6 +75,7 @@ t.test('names and forms', async (t) => {
   const table: [what: string, request: Request, names: string[]][] = [
     ['a common name that is a name', { subject: commonName('App.Example') }, ['app.example']],
     ['a common name that is none', { subject: commonName('Ada Lovelace') }, []],
+    ['an address after a byte order mark', { subject: commonName('\ufeff10.0.0.1') }, []],
     [
       'each name once',
       {
@@ -151,6 +150,9 @@ t.test('refused', async (t) => {
     Buffer.of(2 + ((point.at(-1) ?? 0) & 1)),
     point.subarray(0, 32),
   ])
+  // As long as an uncompressed one, of which only the first byte differs.
+  const hybrid = Buffer.from(pair.spki)
+  hybrid.writeUInt8(6 + ((point.at(-1) ?? 0) & 1), hybrid.length - 65)
   // What r and s say stays as it is; only the sequence around them says that it ends too soon.
   const withShortSignature = Buffer.from(good)
   const [, , { content } = {}] = readAll(readAll(withShortSignature)[0]?.content ?? good)
@@ -162,9 +164,9 @@ t.test('refused', async (t) => {
     ['other text', 'hello', 'PKI_CSR_INVALID'],
     ['a certificate label', toPem('CERTIFICATE', good), 'PKI_CSR_INVALID'],
     ['two requests', toPem('CERTIFICATE REQUEST', good).repeat(2), 'PKI_CSR_INVALID'],
+    ['two requests in DER', Buffer.concat([good, good]), 'PKI_CSR_INVALID'],
     ['bytes after it', Buffer.concat([good, Buffer.of(0)]), 'PKI_CSR_INVALID'],
     ['bytes missing', good.subarray(0, -1), 'PKI_CSR_INVALID'],
-    ['33 kB', Buffer.concat([good, Buffer.alloc(33_000)]), 'PKI_CSR_INVALID'],
     ['deep nesting', Buffer.from('3080'.repeat(10_000), 'hex'), 'PKI_CSR_INVALID'],
     ['only a sequence', encode(sequence()), 'PKI_CSR_INVALID'],
     ['an e-mail address', names(contextPrimitive(1, 'a@b.example')), 'PKI_CSR_INVALID'],
@@ -175,7 +177,6 @@ t.test('refused', async (t) => {
     ['a name that is not ASCII', names(dns('b\u00fccher.example')), 'PKI_CSR_INVALID'],
     ['an address as a DNS name', names(dns('10.0.0.1')), 'PKI_CSR_INVALID'],
     ['an address of 5 bytes', names(contextPrimitive(7, Buffer.alloc(5))), 'PKI_CSR_INVALID'],
-    ['101 names', names(...Array.from({ length: 101 }, (_, i) => dns(`a${i}`))), 'PKI_CSR_INVALID'],
     [
       'names twice in one list',
       request({ attributes: [requested(san(dns('a.b')), san(dns('c.d')))] }),
@@ -197,6 +198,7 @@ t.test('refused', async (t) => {
       'PKI_KEY_WEAK',
     ],
     ['a compressed point', request({ spki: compressed }), 'PKI_KEY_WEAK'],
+    ['a hybrid point', request({ spki: hybrid }), 'PKI_KEY_WEAK'],
   ]
   for (const [what, input, code] of table)
     t.throws(() => parseCsr(input), { name: 'PkiError', code }, what)
@@ -205,13 +207,13 @@ t.test('refused', async (t) => {
 const SHA256 = sequence(oid('2.16.840.1.101.3.4.2.1'), NULL)
 const SHA384 = sequence(oid('2.16.840.1.101.3.4.2.2'), NULL)
 const SHA1 = sequence(oid('1.3.14.3.2.26'), NULL)
-const pss = (hash: Der, mgfHash: Der, salt: number, ...more: Der[]) =>
+const pss = (hash: Der, mgfHash: Der, salt: number | Der, ...more: Der[]) =>
   sequence(
     oid('1.2.840.113549.1.1.10'),
     sequence(
       context(0, hash),
       context(1, sequence(oid('1.2.840.113549.1.1.8'), mgfHash)),
-      context(2, integer(salt)),
+      context(2, typeof salt === 'number' ? integer(salt) : salt),
       ...more,
     ),
   )
@@ -263,6 +265,12 @@ t.test('accepts signatures only by listed algorithms with their own parameters',
       [pss(SHA256, SHA256, 32), 'sha256', salted(20)],
       false,
     ],
+    [
+      'PSS with a salt whose length is negative',
+      rsa,
+      [pss(SHA256, SHA256, element(2, Buffer.of(200))), 'sha256', salted(200)],
+      false,
+    ],
     ['PSS with SHA-1', rsa, [pss(SHA1, SHA1, 20), 'sha1', salted(20)], false],
     ['PSS with two hashes', rsa, [pss(SHA256, SHA384, 32), 'sha256', salted(32)], false],
     [
@@ -309,14 +317,23 @@ t.test('reads a request that was accepted before without its signature', async (
 t.test('refuses anything but a PKCS#10 request in DER', async (t) => {
   const extensionOf = (...parts: Der[]) =>
     request({ attributes: [requested(sequence(oid('2.5.29.99'), ...parts))] })
-  const many = (count: number, make: (i: number) => Der) =>
-    Array.from({ length: count }, (_, i) => make(i))
-  const attribute = (i: number) => sequence(oid(`1.2.${i}`), set())
+  const subject = (tag: number, value: Buffer) =>
+    request({ subject: sequence(set(sequence(oid('2.5.4.3'), element(tag, value)))) })
+  const withUnusedBit = (part: number) => {
+    const der = Buffer.from(good)
+    const [info, , signature] = readAll(readAll(der)[0]?.content ?? der)
+    const key = readAll(info?.content ?? der)[2]
+    const bits = [signature, readAll(key?.content ?? der)[1]][part]
+    bits?.content.writeUInt8(1, 0)
+    return der
+  }
   const [info, ...signed] = readAll(readAll(good)[0]?.content ?? good)
   const long = Buffer.concat([Buffer.of(0x30, 0x83, 0, 1), good.subarray(2)])
   const table: [what: string, input: Uint8Array][] = [
     ['version 2', request({ version: 1 })],
-    ['a long version', request({ version: 300 })],
+    ['a version of two bytes, of which the first is 0', request({ version: 128 })],
+    ['another list than that of attributes', request({ lists: [context(1)] })],
+    ['two lists of attributes', request({ lists: [context(0), context(0)] })],
     ['a length that is longer than it needs to be', long],
     [
       'an indefinite length',
@@ -325,31 +342,22 @@ t.test('refuses anything but a PKCS#10 request in DER', async (t) => {
     ['no signature', encode(sequence(info?.raw ?? '', signed[0]?.raw ?? ''))],
     ['a fourth part', encode(sequence(info?.raw ?? '', ...signed.map(({ raw }) => raw), NULL))],
     ['a set instead of a sequence', encode(set(info?.raw ?? '', ...signed.map(({ raw }) => raw)))],
-    ['17 attributes', request({ attributes: many(17, attribute) })],
     [
-      '33 extensions',
-      request({
-        attributes: [requested(...many(33, (i) => sequence(oid(`1.2.${i}`), octets(''))))],
-      }),
-    ],
-    [
-      '33 attributes of the subject',
-      request({ subject: sequence(...many(33, () => set(sequence(oid('2.5.4.11'), utf8('x'))))) }),
-    ],
-    [
-      '101 usages',
+      'an extension twice',
       request({
         attributes: [
-          requested(
-            sequence(oid('2.5.29.37'), octets(sequence(...many(101, (i) => oid(`1.2.${i}`))))),
-          ),
+          requested(sequence(oid('1.2.3'), octets('')), sequence(oid('1.2.3'), octets(''))),
         ],
       }),
     ],
-    [
-      'an extension twice',
-      request({ attributes: [requested(...many(2, () => sequence(oid('1.2.3'), octets(''))))] }),
-    ],
+    ['a signature that is not whole bytes', withUnusedBit(0)],
+    ['a key that is not whole bytes', withUnusedBit(1)],
+    ['a common name that is no text', subject(2, Buffer.of(1))],
+    ['a common name that is not UTF-8', subject(12, Buffer.of(0x61, 0xff))],
+    ['a common name that is not ASCII', subject(22, Buffer.of(0x61, 0xff))],
+    ['a common name that ends within a character of two bytes', subject(30, Buffer.of(0, 0x61, 0))],
+    ['a common name that ends within a character of four bytes', subject(28, Buffer.of(0, 0, 0))],
+    ['a character that does not exist', subject(28, Buffer.of(0, 0x11, 0, 0))],
     ['an extension that says `critical: false`', extensionOf(Buffer.of(1, 1, 0), octets(''))],
     ['an extension whose `critical` is 1', extensionOf(Buffer.of(1, 1, 1), octets(''))],
     ['an extension without a value', extensionOf()],
@@ -392,10 +400,55 @@ t.test('refuses anything but a PKCS#10 request in DER', async (t) => {
 })
 
 t.test('accepts a request without a list of attributes, as OpenSSL does', async (t) => {
-  const info = encode(sequence(integer(0), sequence(), pair.spki))
-  const signature = sign('sha256', info, pair.privateKey)
-  const der = encode(sequence(info, sequence(oid('1.2.840.10045.4.3.2')), bits(signature)))
-  t.strictSame(parseCsr(der).names, [])
+  t.strictSame(parseCsr(request({ lists: [] })).names, [])
+})
+
+t.test('counts and sizes have limits', async (t) => {
+  const { privateKey: key } = await generateKeyPair('ed25519')
+  const many = (count: number, make: (i: number) => Der) =>
+    Array.from({ length: count }, (_, i) => make(i))
+  const extensions = (...all: Der[]) => request({ attributes: [requested(...all)] })
+  const filled = (length: number) =>
+    request({ key, attributes: [requested(sequence(oid('1.2.3'), octets(Buffer.alloc(length))))] })
+  const spare = 32_768 - filled(30_000).length + 30_000
+  const table: [what: string, most: number, make: (count: number) => Uint8Array][] = [
+    ['bytes', 32_768, (count) => filled(spare + count - 32_768)],
+    [
+      'attributes',
+      16,
+      (count) => request({ attributes: many(count, (i) => sequence(oid(`1.2.${i}`), set())) }),
+    ],
+    [
+      'extensions',
+      32,
+      (count) => extensions(...many(count, (i) => sequence(oid(`1.2.${i}`), octets('')))),
+    ],
+    [
+      'attributes of the subject',
+      32,
+      (count) =>
+        request({
+          subject: sequence(...many(count, () => set(sequence(oid('2.5.4.11'), utf8('x'))))),
+        }),
+    ],
+    [
+      'usages',
+      100,
+      (count) =>
+        extensions(
+          sequence(oid('2.5.29.37'), octets(sequence(...many(count, (i) => oid(`1.2.${i}`))))),
+        ),
+    ],
+    ['names', 100, (count) => extensions(san(...many(count, (i) => dns(`a${i}`))))],
+  ]
+  for (const [what, most, make] of table) {
+    t.doesNotThrow(() => parseCsr(make(most)), `${most} ${what}`)
+    t.throws(
+      () => parseCsr(make(most + 1)),
+      { code: 'PKI_CSR_INVALID' },
+      `one more than ${most} ${what}`,
+    )
+  }
 })
 
 t.test('a mutated request is refused by code, or its signature holds', async (t) => {
@@ -430,7 +483,7 @@ t.test('a mutated request is refused by code, or its signature holds', async (t)
         if (error instanceof assert.AssertionError) throw error
         assert.match(
           (error as { code?: string }).code ?? String(error),
-          /^PKI_(CSR_INVALID|CSR_SIGNATURE|KEY_WEAK)$/,
+          /^PKI_(CSR_INVALID|KEY_WEAK)$/,
         )
       }
     },

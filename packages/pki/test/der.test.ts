@@ -10,6 +10,7 @@ import {
   octets,
   oid,
   readAll,
+  readOid,
   sequence,
   time,
   utf8,
@@ -54,6 +55,45 @@ t.test('lengths are as short as can be, and read back', async (t) => {
     t.equal(der.subarray(0, der.length - length).toString('hex'), header, `${length} bytes`)
     t.equal(readAll(der)[0]?.content.length, length)
   }
+})
+
+t.test('refuses what is no DER', async (t) => {
+  const table: [what: string, hex: string][] = [
+    ['a tag of several bytes', '1f0100'],
+    ['a constructed tag of several bytes', 'bf0100'],
+    ['no length', '04'],
+    ['an indefinite length', '30800000'],
+    ['a length of five bytes', '04850000000000'],
+    ['a length that ends too soon', '048201'],
+    ['a length below 128 in a byte of its own', `04817f${'00'.repeat(127)}`],
+    ['a length with a leading zero', `048200ff${'00'.repeat(255)}`],
+    ['one byte too few', '040200'],
+  ]
+  for (const [what, hex] of table)
+    t.throws(() => readAll(Buffer.from(hex, 'hex')), { code: 'PKI_CERTIFICATE_INVALID' }, what)
+})
+
+t.test('object identifiers are read as they are written', async (t) => {
+  const accepted: [hex: string, dotted: string][] = [
+    ['2a864886f70d01010b', '1.2.840.113549.1.1.11'],
+    ['551d2500', '2.5.29.37.0'],
+    ['27', '0.39'],
+    ['4f', '1.39'],
+    ['50', '2.0'],
+    ['8837', '2.999'],
+    ['2aa08080808000', '1.2.1099511627776'],
+    [`2a${'01'.repeat(63)}`, `1.2${'.1'.repeat(63)}`],
+  ]
+  for (const [hex, dotted] of accepted) t.equal(readOid(Buffer.from(hex, 'hex')), dotted, dotted)
+  const refused: [what: string, hex: string][] = [
+    ['nothing', ''],
+    ['no end', '5584'],
+    ['a padded number', '2a8001'],
+    ['a number above 2^40', '2aa08080808001'],
+    ['65 bytes', `2a${'01'.repeat(64)}`],
+  ]
+  for (const [what, hex] of refused)
+    t.throws(() => readOid(Buffer.from(hex, 'hex')), { code: 'PKI_CERTIFICATE_INVALID' }, what)
 })
 
 const leaf = fc.tuple(fc.constantFrom(0x02, 0x04, 0x82), fc.uint8Array({ maxLength: 200 }))

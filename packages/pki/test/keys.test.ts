@@ -62,6 +62,12 @@ t.test('RSA keys are made two at a time; 16 wait, one more is refused', async (t
   t.equal((await generateKeyPair('rsa2048')).type, 'rsa2048', 'the queue goes on afterwards')
 })
 
+t.test('a key that cannot be made gives its turn back', async (t) => {
+  const impossible = 'rsa8' as KeyPair['type']
+  for (const attempt of [1, 2, 3]) await t.rejects(generateKeyPair(impossible), `${attempt}`)
+  t.equal((await generateKeyPair('rsa2048')).type, 'rsa2048')
+})
+
 t.test('refuses unsupported keys', async (t) => {
   const pem = (key: KeyObject) => key.export({ type: 'pkcs8', format: 'pem' }).toString()
   const ec = (namedCurve: string) => pem(generateKeyPairSync('ec', { namedCurve }).privateKey)

@@ -90,16 +90,20 @@ t.test('extensions as another library reads them', async (t) => {
 })
 
 t.test('the subject', async (t) => {
-  const long = `${'a'.repeat(60)}.example`
-  const table: [what: string, names: string[], subject: string | undefined][] = [
+  const longest = `${'a'.repeat(56)}.example`
+  const long = `a${longest}`
+  type Row = [what: string, names: string[], subject: string | undefined, withoutSubject?: boolean]
+  const table: Row[] = [
     ['the first DNS name', ['10.0.0.1', 'b.example', 'a.example'], 'CN=b.example'],
     ['a wildcard', ['*.example'], 'CN=*.example'],
     ['the first that fits into 64 characters', [long, 'a.example'], 'CN=a.example'],
+    ['a name of 64 characters', [longest], `CN=${longest}`],
     ['empty for addresses', ['10.0.0.1'], undefined],
     ['empty for long names', [long], undefined],
+    ['empty if none is to be', ['a.example'], undefined, true],
   ]
-  for (const [what, names, subject] of table) {
-    const { x509: leaf, der } = issue(intermediate, names)
+  for (const [what, names, subject, withoutSubject = false] of table) {
+    const { x509: leaf, der } = issue(intermediate, names, { withoutSubject })
     t.equal(leaf.subject, subject, what)
     const san = new x509.X509Certificate(new Uint8Array(der)).getExtension(
       x509.SubjectAlternativeNameExtension,

@@ -46,6 +46,16 @@ t.test('accepted', async (t) => {
     const { certificate } = await createRoot({ commonName: type, now: NOW, key })
     t.ok(loadAuthority({ certificate, key, now: NOW }).key, `${type} with a key pair`)
   }
+  const anyPurpose = new x509.ExtendedKeyUsageExtension(['2.5.29.37.0'])
+  const ofOthers: [what: string, certificate: Buffer][] = [
+    ['for any purpose', await foreign({ more: [anyPurpose] })],
+    // Nobody relies on the self-signature of a root.
+    [
+      'a root that signed itself with SHA-1',
+      await foreign({ algorithm: { ...ECDSA, hash: 'SHA-1' } }),
+    ],
+  ]
+  for (const [what, certificate] of ofOthers) t.ok(loadAuthority({ certificate, now: NOW }), what)
 })
 
 const { subtle } = x509.cryptoProvider.get()
@@ -113,8 +123,12 @@ t.test('refused', async (t) => {
   })
   const parentKey = generateP256()
   const parent = await createRoot({ commonName: 'Parent', now: NOW, key: parentKey })
-  const below = (hash: string) =>
-    foreign({ issuer: { certificate: parent.certificate, key: parentKey, hash } })
+  const below = (hash: string, { certificate } = parent) =>
+    foreign({ issuer: { certificate, key: parentKey, hash } })
+  const orphan = await below('SHA-256')
+  const namesake = await createRoot({ commonName: 'Parent', now: NOW })
+  const renamed = await createRoot({ commonName: 'Renamed', now: NOW, key: parentKey })
+  const homonym = await createRoot({ commonName: 'Foreign', now: NOW, key: parentKey })
   const child = await createIntermediate({ root: parent, commonName: 'Child', now: NOW })
   const grandchild = await foreign({
     issuer: {
@@ -152,6 +166,7 @@ t.test('refused', async (t) => {
     ],
     ['no subject key identifier', await foreign({ withoutSkid: true }), 'PKI_CA_INVALID'],
     ['signed with SHA-1', await below('SHA-1'), 'PKI_CA_INVALID'],
+    ['signed with SHA-1 by another of its name', await below('SHA-1', homonym), 'PKI_CA_INVALID'],
     ['RSA of 1024 bits', await foreign({ algorithm: rsa(1024) }), 'PKI_KEY_WEAK'],
     [
       'P-521',
@@ -164,6 +179,8 @@ t.test('refused', async (t) => {
     ['an empty chain', [], 'PKI_CA_CHAIN'],
     ['a chain in the wrong order', [root.certificate, intermediate.certificate], 'PKI_CA_CHAIN'],
     ['a chain of strangers', [intermediate.certificate, parent.certificate], 'PKI_CA_CHAIN'],
+    ['another key of that name', [orphan, namesake.certificate], 'PKI_CA_CHAIN'],
+    ['another name of that key', [orphan, renamed.certificate], 'PKI_CA_CHAIN'],
     [
       'a second authority below one for leaves',
       [grandchild, child.certificate, parent.certificate],
@@ -190,8 +207,9 @@ t.test('times and keys', async (t) => {
   t.throws(() => loadAuthority({ certificate, key: generateP256(), now: NOW }), {
     code: 'PKI_CA_KEY_INVALID',
   })
-  t.throws(() => loadAuthority({ certificate, key: 'secret-canary', now: NOW }), {
-    code: 'PKI_KEY_INVALID',
-    message: /^(?!.*canary)/,
-  })
+  for (const key of ['', 'secret-canary'])
+    t.throws(() => loadAuthority({ certificate, key, now: NOW }), {
+      code: 'PKI_KEY_INVALID',
+      message: /^(?!.*canary)/,
+    })
 })

@@ -65,6 +65,7 @@ const refused: [why: string, text: string][] = [
   ['punycode of an upper-case letter', 'xn--mnchen-psa.example'],
   ['punycode of a decomposed letter', 'xn--munchen-gie.example'],
   ['punycode of a soft hyphen', 'xn--ab-5da.example'],
+  ['punycode with a hyphen too many', 'xn---0mw.example'],
   ['reserved label', 'ab--cd.example'],
   ['wildcard alone', '*'],
   ['wildcard over nothing', '*.'],

@@ -48,6 +48,7 @@ t.test('lists what a request asks for and the certificate lacks', async (t) => {
     ],
     ['to be an authority', [requested(extension('2.5.29.19', sequence(TRUE)))], ['CA:TRUE']],
     ['not to be one', [requested(extension('2.5.29.19', sequence()))], []],
+    ['not to be one, said', [requested(extension('2.5.29.19', sequence(Buffer.of(1, 1, 0))))], []],
     ['to encipher keys with EC', [requested(keyUsage(0xa0))], ['keyEncipherment']],
     ['to encipher keys with RSA', [requested(keyUsage(0xa0))], [], rsa],
     [
