@@ -52,6 +52,10 @@ t.test('refuses responses that are no chain', async (t) => {
   for (const [what, body] of rows) t.throws(() => read(body), { code: 'ACME_ANSWER_INVALID' }, what)
 })
 
+t.test('reads a chain of ten', async (t) => {
+  t.equal(read(pem.repeat(5)).chain.length, 10)
+})
+
 t.test('accepts only the ordered certificate, and encodes it again', async (t) => {
   t.equal(acceptChain([leaf, intermediate], ordered), pem)
   const [other] = ordered.identifiers

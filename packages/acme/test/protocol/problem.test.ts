@@ -86,6 +86,9 @@ t.test('nothing of a hostile problem document reaches a log or a page', async (t
   t.notMatch(error.message, /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)
   t.ok(error.message.length <= 4_000)
   t.ok(JSON.stringify(error.problem).length < 200_000, 'and it is bounded where it is kept')
+  const { message } = toError({ type, detail: hostile, instance }, { status: 403 })
+  t.match(message, 'https://ca.example/', 'the page is shown')
+  t.notMatch(message, /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)
 })
 
 t.test('a subproblem that cannot be read does not hide the rest', async (t) => {

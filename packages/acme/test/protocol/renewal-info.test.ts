@@ -89,14 +89,16 @@ t.test('an identifier has one spelling', async (t) => {
 })
 
 t.test('reads responses of the CA', async (t) => {
-  const read = (suggestedWindow: object, retryAfterMs?: number) =>
+  const read = (
+    suggestedWindow: object,
+    retryAfterMs?: number,
+    explanationURL: unknown = 'https://ca.example/why',
+  ) =>
     readRenewalInfo({
       url: new URL('https://ca.example/ari/x'),
       status: 200,
       headers: {},
-      body: Buffer.from(
-        JSON.stringify({ suggestedWindow, explanationURL: 'https://ca.example/why' }),
-      ),
+      body: Buffer.from(JSON.stringify({ suggestedWindow, explanationURL })),
       retryAfterMs,
     })
   const window = { start: '2030-01-02T00:00:00Z', end: '2030-01-03T00:00:00.5Z' }
@@ -110,7 +112,15 @@ t.test('reads responses of the CA', async (t) => {
   t.equal(read(window).retryAfterMs, 21_600_000, 'six hours, if nothing is said')
   t.equal(read(window, 0).retryAfterMs, 60_000, 'a minute at least')
   t.equal(read(window, 1e9).retryAfterMs, 43_200_000, 'at least twice a day')
-  for (const bad of [{ start: window.end, end: window.start }, { start: 'x', end: 'y' }, {}])
+  for (const url of ['http://ca.example/why', 'javascript:x', 'https://ca.example/a b', ''])
+    t.equal(read(window, 0, url).explanationUrl, undefined, url)
+  const moment = { start: window.start, end: window.start }
+  for (const bad of [
+    { start: window.end, end: window.start },
+    moment,
+    { start: 'x', end: 'y' },
+    {},
+  ])
     t.throws(() => read(bad), { code: 'ACME_ANSWER_INVALID' }, JSON.stringify(bad))
 })
 

@@ -1,6 +1,7 @@
 import { generateP256 } from '@gatehouse/pki'
 import t from 'tap'
 import { newAccount, type RequestSigner } from '../../src/index.ts'
+import { readOrder } from '../../src/protocol/order.ts'
 import { connect, enrol, problem } from '../helpers.ts'
 import type { Reply } from '../scripted-ca/index.ts'
 
@@ -42,6 +43,29 @@ t.test('needs one more request if the CA has forgotten all nonces', async (t) =>
     ca.exchanges.slice(before).map(({ kind }) => kind),
     ['newAccount', 'newAccount'],
   )
+  await transport.send(register(who), who)
+  t.equal(ca.exchanges.length, before + 3, 'the others that it gave before are not tried')
+})
+
+t.test('keeps 32 nonces at most', async (t) => {
+  const { ca, transport } = await connect(t)
+  const who = signer()
+  const sendForty = () =>
+    Promise.all(Array.from({ length: 40 }, () => transport.send(register(who), who)))
+  await sendForty()
+  t.equal(ca.count('newNonce'), 40)
+  await sendForty()
+  t.equal(ca.count('newNonce'), 48)
+})
+
+t.test('a nonce that is not base64url is none', async (t) => {
+  const { ca, transport } = await connect(t)
+  const who = signer()
+  ca.answer('newNonce', { headers: { 'replay-nonce': 'a b' } })
+  await t.rejects(transport.send(register(who), who), {
+    code: 'ACME_ANSWER_INVALID',
+    message: /without a nonce/,
+  })
 })
 
 t.test('retries what may succeed', async (t) => {
@@ -162,6 +186,14 @@ t.test('URLs that have moved are found again', async (t) => {
   const found = newAccount(io.account.key, { onlyReturnExisting: true })
   t.equal((await transport.send(found, { key: io.account.key })).url, io.account.accountUrl)
   t.equal(ca.count('directory'), 2)
+})
+
+t.test('a missing order says nothing about the directory', async (t) => {
+  const { ca, transport, io } = await enrol(t)
+  const missing = readOrder(`${ca.directoryUrl.origin}/v1/order/missing`)
+  await t.rejects(transport.send(missing, io.account), { code: 'ACME_MALFORMED' })
+  await transport.directory()
+  t.equal(ca.count('directory'), 1)
 })
 
 t.test('does not guess a resource that the directory lacks', async (t) => {

@@ -1,4 +1,4 @@
-import { createPublicKey, type KeyObject } from 'node:crypto'
+import { createPublicKey, type KeyObject, sign } from 'node:crypto'
 import { generateKeyPair, KEY_TYPES, type KeyType } from '@gatehouse/pki'
 import t from 'tap'
 import { changeKey } from '../../src/index.ts'
@@ -11,6 +11,7 @@ import {
   readPublicKey,
   readRequest,
 } from '../../src/server/index.ts'
+import { problemOf } from './refusal.ts'
 
 const header = { url: 'https://acme.example/acme/order/1', nonce: 'b25jZQ' }
 const accountUrl = 'https://acme.example/acme/account/1'
@@ -39,6 +40,25 @@ t.test('reads what a client signs with each type of key', async (t) => {
     seen.add(byKey.alg)
   }
   t.strictSame([...seen].sort(), [...ACCOUNT_ALGORITHMS].sort())
+})
+
+t.test('reads a body of 64 KiB at most', async (t) => {
+  const body = JSON.stringify(signRequest({ key: await keyOf('p256'), accountUrl }, header))
+  t.ok(readRequest(Buffer.from(body.padEnd(65_536))))
+  const tooLarge = Buffer.from(body.padEnd(65_537))
+  t.match(
+    problemOf(() => readRequest(tooLarge)),
+    { type: 'malformed', status: 413 },
+  )
+})
+
+t.test('the key of an account signs by its own algorithm only', async (t) => {
+  const key = await keyOf('p256')
+  const encode = (value: object) => toBytes(value).toString('base64url')
+  const protectedHeader = encode({ alg: 'RS256', kid: accountUrl, ...header })
+  const signature = sign('sha256', Buffer.from(`${protectedHeader}.`), key).toString('base64url')
+  const request = read({ protected: protectedHeader, payload: '', signature })
+  t.notOk(request.isSignedBy(publicKeyOf(key)))
 })
 
 t.test('accepts signatures whose numbers have any form', async (t) => {

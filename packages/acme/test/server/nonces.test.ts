@@ -131,13 +131,30 @@ t.test('the memory is bounded, and forgets the oldest', async (t) => {
 })
 
 t.test('what was issued before the forgotten ones is refused', async (t) => {
-  const { clock, nonces } = setup({ most: 3 })
-  const early = nonces.issue()
-  for (let i = 0; i < 4; i++) {
-    clock.time += SECOND
-    t.ok(nonces.use(nonces.issue()))
+  const rows: [used: number, isAccepted: boolean][] = [
+    [2, true],
+    // It may have been used and forgotten.
+    [3, false],
+    [4, false],
+  ]
+  for (const [used, isAccepted] of rows) {
+    const { clock, nonces } = setup({ most: 3 })
+    const early = nonces.issue()
+    for (let i = 0; i < used; i++) {
+      clock.time += SECOND
+      t.ok(nonces.use(nonces.issue()))
+    }
+    t.equal(nonces.use(early), isAccepted, `after ${used} others`)
   }
-  t.notOk(nonces.use(early), 'it may have been used and forgotten')
+})
+
+t.test('what is too old is forgotten, but nothing of ten minutes', async (t) => {
+  const { clock, nonces } = setup()
+  const [first, second] = [nonces.issue(), nonces.issue()]
+  t.ok(nonces.use(first))
+  clock.time += 10 * MINUTE
+  t.ok(nonces.use(nonces.issue()), 'which forgets what is too old')
+  t.ok(nonces.use(second))
 })
 
 t.test(

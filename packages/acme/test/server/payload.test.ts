@@ -36,6 +36,9 @@ t.test('reads what to revoke, and why', async (t) => {
   t.strictSame(readRevocation(of({ certificate })), { certificate: der, reason: 'unspecified' })
   for (const [name, reason] of Object.entries(REVOCATION_REASONS))
     t.equal(readRevocation(of({ certificate, reason })).reason, name)
+  const longest = Buffer.alloc(16_384)
+  const { certificate: read } = readRevocation(of({ certificate: longest.toString('base64url') }))
+  t.strictSame(read, longest)
   for (const reason of [-1, 6, 7, 8, 10, 11, 2 ** 60])
     t.match(
       problemOf(() => readRevocation(of({ certificate, reason }))),
