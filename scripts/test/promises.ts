@@ -532,7 +532,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ['If `trustedProxies` is empty', TRUSTED],
     [
       'The [private CA](embedded-ca.md#client',
-      `${PKI}/client-certificates.test.ts: a client certificate and its authority are for clients alone`,
+      `${PKI}/issuing-to-clients.test.ts: a client certificate and its authority are for clients alone`,
     ],
     [
       'Request one for each proxy',

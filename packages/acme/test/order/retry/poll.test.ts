@@ -1,7 +1,7 @@
 import t from 'tap'
-import { type OrderState, step } from '../../src/index.ts'
-import { enrol, orderFor, run, stepsOf, WHOLE } from '../helpers.ts'
-import type { Kind, Reply, ScriptedCa } from '../scripted-ca/index.ts'
+import { type OrderState, step } from '../../../src/index.ts'
+import { enrol, orderFor, run, stepsOf, WHOLE } from '../../helpers.ts'
+import type { Kind, Reply, ScriptedCa } from '../../scripted-ca/index.ts'
 
 t.test('continues to poll after a temporary error', async (t) => {
   const rows: [what: string, kind: Kind, replies: (Reply | (() => undefined))[]][] = [

@@ -7,7 +7,7 @@ import {
   parseClientName,
   parseName,
   parseNameRule,
-} from '../src/index.ts'
+} from '../../src/index.ts'
 
 const canonical: [text: string, canonical: string, kind: Name['kind'], labels: string][] = [
   ['App.Example.com.', 'app.example.com', 'dns', 'app.example.com'],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
-import { buildChainPem, fromPem, toPem } from '../src/index.ts'
+import { buildChainPem, fromPem, toPem } from '../../src/index.ts'
 
 const block = (label: string, body: string) =>
   `-----BEGIN ${label}-----\n${body}\n-----END ${label}-----\n`

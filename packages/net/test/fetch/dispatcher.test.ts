@@ -1,6 +1,6 @@
 import t from 'tap'
 import { request } from 'undici'
-import { backoffMs, createDispatcher, createFetch } from '../src/index.ts'
+import { backoffMs, createDispatcher, createFetch } from '../../src/index.ts'
 
 const controller = {
   aborted: false,

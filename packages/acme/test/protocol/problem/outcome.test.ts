@@ -1,6 +1,6 @@
 import t from 'tap'
-import { AcmeError, type AcmeErrorCode, type ErrorOutcome, outcomeOf } from '../../src/index.ts'
-import { toError } from '../../src/protocol/problem.ts'
+import { AcmeError, type AcmeErrorCode, type ErrorOutcome, outcomeOf } from '../../../src/index.ts'
+import { toError } from '../../../src/protocol/problem.ts'
 
 const urn = (type: string) => ({ type: `urn:ietf:params:acme:error:${type}`, detail: type })
 

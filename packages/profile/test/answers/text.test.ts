@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { fromClaims, toText } from '../src/index.ts'
-import { ADA } from './ada.ts'
-import { identifiedClaims } from './arbitrary.ts'
+import { fromClaims, toText } from '../../src/index.ts'
+import { ADA } from '../ada.ts'
+import { identifiedClaims } from '../arbitrary.ts'
 
 const SAMPLE = `Authenticated
 

@@ -7,8 +7,8 @@ import {
   KEY_TYPES,
   parseCsr,
   parseName,
-} from '../src/index.ts'
-import { x509 } from './helpers.ts'
+} from '../../src/index.ts'
+import { x509 } from '../helpers.ts'
 
 const names = ['a.example', '*.a.example', '192.0.2.1', '2001:db8::1'].map(parseName)
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Compile } from 'typebox/compile'
-import { fromClaims, VerifyResultSchema, verifyResult } from '../src/index.ts'
-import { ADA } from './ada.ts'
+import { fromClaims, VerifyResultSchema, verifyResult } from '../../src/index.ts'
+import { ADA } from '../ada.ts'
 
 const token = {
   iss: 'https://auth.example.com/portals/main',

@@ -9,7 +9,7 @@ import {
   type NameRule,
   parseName,
   parseNameRule,
-} from '../src/index.ts'
+} from '../../src/index.ts'
 
 const parsed: [text: string, rule: object][] = [
   ['*', { kind: 'any', text: '*' }],

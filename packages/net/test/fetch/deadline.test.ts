@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import { registerHooks } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
-import { createFetch } from '../src/index.ts'
+import { createFetch } from '../../src/index.ts'
 
 t.test('the deadline of a request starts after its HTTP client was loaded', async (t) => {
   const events: string[] = []

@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import t from 'tap'
-import { encode, extension, OID, octets } from '../src/der.ts'
+import { encode, extension, OID, octets } from '../../src/der.ts'
 import {
   createAcmeAlpnCertificate,
   createSerial,
@@ -9,9 +9,9 @@ import {
   type KeyType,
   parseName,
   readAcmeIdentifier,
-} from '../src/index.ts'
-import { createSigner, distinguishedName, signCertificate } from '../src/signer.ts'
-import { DAY, NOW } from './helpers.ts'
+} from '../../src/index.ts'
+import { createSigner, distinguishedName, signCertificate } from '../../src/signer.ts'
+import { DAY, NOW } from '../helpers.ts'
 
 const digest = Buffer.alloc(32, 0xd1)
 const make = async (type: KeyType, name = 'a.example') =>

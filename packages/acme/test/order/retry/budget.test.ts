@@ -1,7 +1,7 @@
 import t from 'tap'
-import { AcmeError, createRetryBudget } from '../../src/index.ts'
-import { toError } from '../../src/protocol/problem.ts'
-import { hurriedClock } from '../scripted-ca/index.ts'
+import { AcmeError, createRetryBudget } from '../../../src/index.ts'
+import { toError } from '../../../src/protocol/problem.ts'
+import { hurriedClock } from '../../scripted-ca/index.ts'
 
 const refusal = (status: number, retryAfterMs?: number) =>
   toError(undefined, { status, ...(retryAfterMs !== undefined && { retryAfterMs }) })

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Compile } from 'typebox/compile'
-import { fromClaims, ProfileJsonSchema, toJson } from '../src/index.ts'
-import { ADA } from './ada.ts'
+import { fromClaims, ProfileJsonSchema, toJson } from '../../src/index.ts'
+import { ADA } from '../ada.ts'
 
 t.test('profile.json has the shared fields and follows its schema', async (t) => {
   const answers: [why: string, claims: Record<string, unknown>, json: object][] = [

@@ -14,10 +14,10 @@ import {
   sequence,
   set,
   TRUE,
-} from '../src/der.ts'
-import { type Csr, generateKeyPair, parseCsr, parseName } from '../src/index.ts'
-import { dns, type Request, request, requested, san } from './csr-helpers.ts'
-import { x509 } from './helpers.ts'
+} from '../../src/der.ts'
+import { type Csr, generateKeyPair, parseCsr, parseName } from '../../src/index.ts'
+import { dns, type Request, request, requested, san } from '../csr-helpers.ts'
+import { x509 } from '../helpers.ts'
 
 const keys = await Promise.all(
   (['p256', 'p384', 'rsa2048', 'ed25519'] as const).map(generateKeyPair),

@@ -9,8 +9,8 @@ import {
   loadAuthority,
   parseCertificate,
   parseName,
-} from '../src/index.ts'
-import { DAY, issue, makeAuthorities, NOW, x509 } from './helpers.ts'
+} from '../../src/index.ts'
+import { DAY, issue, makeAuthorities, NOW, x509 } from '../helpers.ts'
 
 const CRL_URL = 'http://ca.example/ca/crl.der'
 const { root, intermediate } = await makeAuthorities({ crlUrl: CRL_URL })

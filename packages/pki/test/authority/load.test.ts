@@ -9,8 +9,8 @@ import {
   type KeyPair,
   loadAuthority,
   toPem,
-} from '../src/index.ts'
-import { DAY, issue, makeAuthorities, NOW, x509 } from './helpers.ts'
+} from '../../src/index.ts'
+import { DAY, issue, makeAuthorities, NOW, x509 } from '../helpers.ts'
 
 const { root, intermediate } = await makeAuthorities()
 const keyPem = intermediate.key?.export({ type: 'pkcs8', format: 'pem' }).toString() ?? ''
