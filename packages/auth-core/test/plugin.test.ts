@@ -1,5 +1,9 @@
 import { hash } from 'node:crypto'
+import { once } from 'node:events'
 import { rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { promisify } from 'node:util'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { until } from '../../../scripts/test/until.ts'
@@ -135,7 +139,7 @@ t.test(
 
 t.test('status names the issuers that cannot be reached, and tries them again', async (t) => {
   const issuers = [jwt, { ...jwt, issuerUrl: 'https://other.example' }]
-  const { app, issuer, clock } = await setup(t, { jwt: { issuers } })
+  const { app, issuer, clock, lines } = await setup(t, { jwt: { issuers } })
   issuer.isDown = true
   t.strictSame(app.callers.status(), { degraded: [] }, 'nobody was asked yet')
   await until(() => app.callers.status().degraded.length > 0)
@@ -143,6 +147,8 @@ t.test('status names the issuers that cannot be reached, and tries them again', 
   const refused = await get(app, `Bearer ${issue(rs)}`)
   t.match(refused, { statusCode: 503, headers: { 'retry-after': '1' } })
   t.equal(refused.headers['www-authenticate'], undefined)
+  const refusal = lines.find(({ msg }) => msg === 'caller refused')
+  t.match(refusal, { level: 40, code: 'AUTH_ISSUER_UNREACHABLE' }, 'a warning')
 
   issuer.isDown = false
   clock.pass(1_000)
@@ -233,6 +239,30 @@ t.test('reload', async (t) => {
     app.callers.reload({ jwt: { ...jwt, issuerUrl: otherUrl, audience: 'x' } })
     t.equal((await get(app, otherToken)).json().code, 'AUTH_TOKEN_AUDIENCE')
   })
+})
+
+t.test('connections to issuers end with what uses them', async (t) => {
+  const server = createServer((_request, response) => response.end('{"keys":[]}'))
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => server.close())
+  const connections = promisify(server.getConnections.bind(server))
+  const jwksUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+  const app = Fastify()
+  await app.register(auth, { jwt: { ...jwt, jwksUrl } })
+  app.get('/', { onRequest: app.requireCaller() }, ({ caller }) => caller)
+  const open = async (count: number, after: string) => {
+    await get(app, `Bearer ${issue(rs)}`)
+    t.equal(await connections(), count, after)
+  }
+  await open(1, 'the first token')
+  app.callers.reload({ jwt: { ...jwt, jwksUrl, audience: 'x' } })
+  await open(1, 'a reload that keeps the issuer')
+  app.callers.reload({ psk })
+  await until(async () => (await connections()) === 0)
+  app.callers.reload({ jwt: { ...jwt, jwksUrl } })
+  await open(1, 'a reload that brings it back')
+  await app.close()
+  await until(async () => (await connections()) === 0)
 })
 
 t.test('prepared options', async (t) => {

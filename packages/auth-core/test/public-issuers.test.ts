@@ -19,6 +19,7 @@ t.test('which issuers give anybody a token', async (t) => {
     ['https://login.microsoftonline.com/common/v2.0', true],
     ['https://login.microsoftonline.com/organizations/v2.0/', true],
     ['https://login.microsoftonline.com/consumers', true],
+    ['https://login.microsoftonline.com/common.example.com/v2.0', false],
     ['https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0', true],
     ['https://login.microsoftonline.com/11111111-2222-3333-4444-555555555555/v2.0', false],
     ['https://oidc.circleci.com/org/00000000-0000-0000-0000-000000000000', false],

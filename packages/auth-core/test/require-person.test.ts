@@ -20,6 +20,7 @@ import {
 
 const es = signingKey('ES256', 'es')
 const next = signingKey('ES256', 'next')
+const ed = signingKey('EdDSA', 'ed')
 const rs = signingKey('RS256', 'rs')
 const trusted: AuthOptions = { assertion: { issuerUrl: PORTAL, audience: ORIGIN } }
 const machines: AuthOptions = {
@@ -28,7 +29,7 @@ const machines: AuthOptions = {
 }
 
 async function setup(t: Test, options: AuthOptions = trusted) {
-  const portal = fakeIssuer({ issuer: PORTAL, keys: [es.jwk, next.jwk] })
+  const portal = fakeIssuer({ issuer: PORTAL, keys: [es.jwk, next.jwk, ed.jwk] })
   const issuer = fakeIssuer({ keys: [rs.jwk, es.jwk] })
   const { app, clock, lines } = await startApp(t, options, portal, issuer)
   app.get('/open', (request) => request.person)
@@ -155,6 +156,7 @@ const refused: [what: string, value: string, reason: string][] = [
     assertion(signingKey('EdDSA', 'es')),
     'AUTH_TOKEN_ALGORITHM',
   ],
+  ['a key of the portal for something else', assertion(ed), 'AUTH_TOKEN_ALGORITHM'],
   ['a key of somebody else', assertion(stranger), 'AUTH_TOKEN_SIGNATURE'],
   ['a key that is not published', assertion(signingKey('ES256', 'x')), 'AUTH_TOKEN_KEY_UNKNOWN'],
   [

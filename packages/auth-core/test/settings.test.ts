@@ -7,11 +7,13 @@ const key = 'correct-horse-battery-staple'
 const sha256 = hash('sha256', key, 'hex')
 const issuerUrl = 'https://issuer.example'
 const one = { issuerUrl, audience: 'api' }
+/** As a pattern, `[]` matches every list. */
+const NONE = { length: 0 }
 const issuer = {
   connection: { issuerUrl, ca: undefined },
   demands: {
     audience: ['api'],
-    requiredScopes: [],
+    requiredScopes: NONE,
     requireAccessTokenType: false,
     maxTokenLifetime: undefined,
   },
@@ -21,12 +23,15 @@ const files = t.testdir({
   crlf: `${key}\r\n`,
   next: 'another-horse-battery-staple\n',
   other: 'yet-another-horse-battery\n',
-  short: 'short\n',
+  short: `${'x'.repeat(15)}\n`,
+  shortest: `${'x'.repeat(16)}\n`,
+  space: `${key} \n`,
+  folder: {},
   'ca.pem': 'not a certificate',
 })
 
 const meanings: [what: string, options: AuthOptions, expected: object][] = [
-  ['a key', { psk: { key } }, { keys: [{ name: 'default', digests: [sha256] }], issuers: [] }],
+  ['a key', { psk: { key } }, { keys: [{ name: 'default', digests: [sha256] }], issuers: NONE }],
   [
     'a key in a file',
     { psk: { keyFile: `${files}/key` } },
@@ -37,6 +42,7 @@ const meanings: [what: string, options: AuthOptions, expected: object][] = [
     { psk: { keyFile: `${files}/crlf` } },
     { keys: [{ digests: [sha256] }] },
   ],
+  ['the shortest key', { psk: { keyFile: `${files}/shortest` } }, { keys: [{ name: 'default' }] }],
   [
     'several keys',
     {
@@ -71,20 +77,20 @@ const meanings: [what: string, options: AuthOptions, expected: object][] = [
       ],
     },
   ],
-  ['an issuer, flat', one, { keys: [], issuers: [issuer] }],
-  ['an issuer, nested', { jwt: one }, { keys: [], issuers: [issuer] }],
+  ['an issuer, flat', one, { keys: NONE, issuers: [issuer] }],
+  ['an issuer, nested', { jwt: one }, { keys: NONE, issuers: [issuer] }],
   ['an issuer, nested, with its method', { method: 'jwt', jwt: one }, { issuers: [issuer] }],
   ['an issuer, flat, with its method', { method: 'jwt', ...one }, { issuers: [issuer] }],
   ['both, flat', { psk: { key }, ...one }, { keys: [{ digests: [sha256] }], issuers: [issuer] }],
   [
     'both, limited to keys',
     { method: 'psk', psk: { key }, ...one },
-    { keys: [{ digests: [sha256] }], issuers: [] },
+    { keys: [{ digests: [sha256] }], issuers: NONE },
   ],
   [
     'both, limited to tokens',
     { method: 'jwt', psk: { key }, jwt: one },
-    { keys: [], issuers: [issuer] },
+    { keys: NONE, issuers: [issuer] },
   ],
   [
     'several issuers',
@@ -106,7 +112,7 @@ const meanings: [what: string, options: AuthOptions, expected: object][] = [
   [
     'options that code writes as undefined',
     { psk: undefined, method: undefined, jwt: { ...one, caFile: undefined, issuers: undefined } },
-    { keys: [], issuers: [issuer] },
+    { keys: NONE, issuers: [issuer] },
   ],
   [
     'the type of access tokens, flat',
@@ -154,8 +160,8 @@ const meanings: [what: string, options: AuthOptions, expected: object][] = [
     'assertions alone',
     { assertion: { issuerUrl: `${issuerUrl}/p`, audience: 'https://a.example', header: 'X-Who' } },
     {
-      keys: [],
-      issuers: [],
+      keys: NONE,
+      issuers: NONE,
       assertion: {
         connection: { issuerUrl: `${issuerUrl}/p` },
         audience: ['https://a.example'],
@@ -196,7 +202,7 @@ const meanings: [what: string, options: AuthOptions, expected: object][] = [
   [
     'what is undefined is not there',
     { psk: { key }, jwt: undefined, issuerUrl: undefined } as never,
-    { issuers: [] },
+    { issuers: NONE },
   ],
 ]
 for (const [what, options, expected] of meanings)
@@ -328,6 +334,7 @@ const faults: [what: string, options: unknown, paths: string[]][] = [
   ],
   ['a key file that is not there', { psk: { keyFile: `${files}/none` } }, ['/psk/keyFile']],
   ['a key file with a short key', { psk: { keyFile: `${files}/short` } }, ['/psk/keyFile']],
+  ['a key file with a space after it', { psk: { keyFile: `${files}/space` } }, ['/psk/keyFile']],
   ['a scope with a quote', { ...one, requiredScopes: ['a"b'] }, ['/requiredScopes/0']],
   ['a scope with a space', { ...one, requiredScopes: ['a b'] }, ['/requiredScopes/0']],
   ['both layouts', { ...one, jwt: one }, ['/issuerUrl', '/audience']],
@@ -374,5 +381,14 @@ for (const [what, options, paths] of faults)
       paths,
     )
     t.throws(() => readSettings(options as AuthOptions), { code: 'AUTH_OPTIONS_INVALID' })
-    t.notMatch(JSON.stringify(found), /battery|short"/, 'no fault shows a key')
+    t.notMatch(JSON.stringify(found), /battery|x{15}/, 'no fault shows a key')
   })
+
+t.test('only a file that is not there is told as absent', async (t) => {
+  for (const [file, absent] of [
+    ['none', true],
+    ['folder', undefined],
+    ['short', undefined],
+  ] as const)
+    t.match(checkAuthOptions({ psk: { keyFile: `${files}/${file}` } }), [{ absent }], file)
+})

@@ -41,6 +41,14 @@ t.test('throws only errors of this package', async () => {
   )
 })
 
+t.test('refuses more than 16,384 characters', async (t) => {
+  const start = `${encode({ alg: 'x' })}.${encode({})}.`
+  t.ok(decodeToken(start + 'A'.repeat(16_384 - start.length)))
+  t.throws(() => decodeToken(start + 'A'.repeat(16_388 - start.length)), {
+    code: 'AUTH_TOKEN_TOO_LARGE',
+  })
+})
+
 t.test('freezes the decoded token deeply', async (t) => {
   const { header, claims } = decodeToken(
     `${encode({ a: [{ b: 1 }] })}.${encode({ a: { b: {} } })}.`,

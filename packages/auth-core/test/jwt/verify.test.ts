@@ -83,6 +83,28 @@ for (const claim of ['nbf', 'iat'])
     t.strictSame(await verify(good), first, 'and accepted when the clock is right again')
   })
 
+t.test('a known token counts from the later one of its times', async (t) => {
+  const { clock, verify } = setup()
+  const later = goodClaims().iat + 60
+  for (const [claim, other] of [
+    ['nbf', 'iat'],
+    ['iat', 'nbf'],
+  ] as const) {
+    const good = issue(rs, { [claim]: later, [other]: later - 60 })
+    clock.set(60_000)
+    await verify(good)
+    clock.set(-60_000)
+    t.match(await caught(() => verify(good)), { code: 'AUTH_TOKEN_NOT_YET_VALID' }, claim)
+  }
+})
+
+t.test('a key id that no text can hold makes nobody ask for keys', async (t) => {
+  const { issuer, verify } = setup()
+  const odd = issue(rs, {}, { kid: '\ud800' })
+  t.match(await caught(() => verify(odd)), { code: 'AUTH_TOKEN_KEY_UNKNOWN', detail: /kid/ })
+  t.equal(issuer.requests.length, 0)
+})
+
 t.test('a source may require the type of access tokens', async (t) => {
   const { keys, demands, clock } = setup()
   const strict = accessTokensOf(keys, { ...demands, requireAccessTokenType: true })

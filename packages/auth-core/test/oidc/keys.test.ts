@@ -12,6 +12,7 @@ const good = rsa(2_048)
 t.test('an RSA key is accepted', async (t) => {
   for (const [why, jwk] of [
     ['of 2,048 bits', good],
+    ['of 8,192 bits', { ...good, n: encodeNumber(2n ** 8_191n + 1n) }],
     ['with the exponent 3', rsa(2_048, 3)],
     ['with the largest exponent', { ...good, e: encodeNumber(2n ** 32n - 1n) }],
   ] as const)
