@@ -8,6 +8,7 @@ export type { AuthDeps, Log } from './oidc/issuer-keys.ts'
 export { isRocaKey } from './oidc/keys.ts'
 export {
   type AssertionOptions,
+  AUTH_OPTIONS_RULES,
   type AuthOptions,
   AuthOptionsSchema,
   type BearerOptions,

@@ -163,6 +163,16 @@ const AssertionSchema = Type.Object(
   },
 )
 
+const shortForms = {
+  issuerUrl: Type.Optional(Text('Short for `jwt.issuerUrl`.')),
+  audience: Type.Optional(
+    Type.Union(AudienceSchema.anyOf, { description: 'Short for `jwt.audience`.' }),
+  ),
+  requiredScopes: ScopesSchema('Short for `jwt.requiredScopes`.'),
+  requireAccessTokenType: RequireTypeSchema('Short for `jwt.requireAccessTokenType`.'),
+  maxTokenLifetime: MaxLifetimeSchema('Short for `jwt.maxTokenLifetime`.'),
+}
+
 /** Schema of the options of the plugin, for programs that have them in a configuration file. */
 export const AuthOptionsSchema = Type.Object(
   {
@@ -174,16 +184,28 @@ export const AuthOptionsSchema = Type.Object(
     psk: Type.Optional(PskSchema),
     jwt: Type.Optional(JwtSchema),
     assertion: Type.Optional(AssertionSchema),
-    issuerUrl: Type.Optional(Text('Short for `jwt.issuerUrl`.')),
-    audience: Type.Optional(
-      Type.Union(AudienceSchema.anyOf, { description: 'Short for `jwt.audience`.' }),
-    ),
-    requiredScopes: ScopesSchema('Short for `jwt.requiredScopes`.'),
-    requireAccessTokenType: RequireTypeSchema('Short for `jwt.requireAccessTokenType`.'),
-    maxTokenLifetime: MaxLifetimeSchema('Short for `jwt.maxTokenLifetime`.'),
+    ...shortForms,
   },
   closed,
 )
+
+/** What the options demand of each other, as keywords for schemas of the members of {@link AuthOptionsSchema}. */
+export const AUTH_OPTIONS_RULES = {
+  options: {
+    needs: {
+      ...Object.fromEntries(Object.keys(shortForms).map((key) => [key, ['issuerUrl']])),
+      issuerUrl: ['audience'],
+    },
+    excludes: { jwt: Object.keys(shortForms) },
+  },
+  psk: { exactlyOne: [['key', 'keyFile', 'keys']] },
+  key: { exactlyOne: [['key', 'keyFile', 'keyFiles', 'keySha256']] },
+  jwt: {
+    exactlyOne: [['issuerUrl', 'issuers']],
+    needs: { issuerUrl: ['audience'] },
+    excludes: { issuers: ['audience', ...Object.keys(issuer)] },
+  },
+}
 
 /** The options of the plugin. Those of a single issuer may also stand at the top instead of under `jwt`. */
 export interface AuthOptions {

@@ -8,6 +8,7 @@ import type { AccessTokenDemands } from './jwt/access-token.ts'
 import type { IssuerConnection } from './oidc/jwks-client.ts'
 import {
   type AssertionOptions,
+  AUTH_OPTIONS_RULES,
   type AuthOptions,
   AuthOptionsSchema,
   type NamedKeyOptions,
@@ -106,11 +107,9 @@ export function faultsOf(schema: TSchema, value: unknown): AuthOptionsFault[] {
 
 function readKeys({ psk }: AuthOptions, fault: AddFault): PskKey[] {
   if (!psk) return []
+  if (!checkTogether(AUTH_OPTIONS_RULES.psk, psk, '/psk', fault)) return []
   const { keys, ...single } = psk
-  const isSingle = givenIn(single).length > 0
-  if (keys && isSingle) fault('/psk/keys', 'cannot be given together with key or keyFile')
-  if (!keys && !isSingle) fault('/psk', 'needs key, keyFile or keys')
-  if (!keys) return isSingle ? readKey({ name: 'default', ...single }, '/psk', fault) : []
+  if (!keys) return readKey({ name: 'default', ...single }, '/psk', fault)
 
   const read = keys.map((key, i) => readKey(key, `/psk/keys/${i}`, fault))
   const values = read.flatMap((rows, i) =>
@@ -131,11 +130,7 @@ function readKeys({ psk }: AuthOptions, fault: AddFault): PskKey[] {
 
 function readKey(options: NamedKeyOptions, path: string, fault: AddFault): PskKey[] {
   const { key, keyFile, keyFiles, keySha256, ...rest } = options
-  const sources = [key, keyFile, keyFiles, keySha256].filter((source) => source !== undefined)
-  if (sources.length !== 1) {
-    fault(path, 'needs exactly one of key, keyFile, keyFiles and keySha256')
-    return []
-  }
+  if (!checkTogether(AUTH_OPTIONS_RULES.key, options, path, fault)) return []
   if (keySha256 !== undefined) return [{ ...rest, digests: [keySha256] }]
   if (key !== undefined) return [{ ...rest, digests: [hash('sha256', key, 'hex')] }]
   const digests = keyFiles
@@ -153,16 +148,14 @@ function readKeyFile(file: string | undefined, path: string, fault: AddFault): s
   return [hash('sha256', text, 'hex')]
 }
 
-function readIssuers({ jwt, ...options }: AuthOptions, fault: AddFault): IssuerSettings[] {
-  const { method: _method, psk: _psk, assertion: _assertion, ...flat } = options
-  if (!jwt) return givenIn(flat).length > 0 ? readIssuer(flat, '', fault) : []
+function readIssuers(options: AuthOptions, fault: AddFault): IssuerSettings[] {
+  checkTogether(AUTH_OPTIONS_RULES.options, options, '', fault)
+  const { jwt } = options
+  if (!jwt) return readIssuer(options, '', fault)
+  checkTogether(AUTH_OPTIONS_RULES.jwt, jwt, '/jwt', fault)
+  const { issuers } = jwt
+  if (!issuers) return readIssuer(jwt, '/jwt', fault)
 
-  const { issuers, ...single } = jwt
-  for (const name of givenIn(flat)) fault(`/${name}`, 'is given together with jwt: keep one')
-  if (!issuers) return readIssuer(single, '/jwt', fault)
-
-  if (givenIn(single).length > 0)
-    fault('/jwt/issuers', 'cannot be given together with one issuer beside it')
   const read = issuers.flatMap((issuer, i) => readIssuer(issuer, `/jwt/issuers/${i}`, fault))
   for (const i of repeated(issuers, ({ issuerUrl }) => issuerUrl))
     fault(`/jwt/issuers/${i}/issuerUrl`, 'is configured twice')
@@ -171,9 +164,7 @@ function readIssuers({ jwt, ...options }: AuthOptions, fault: AddFault): IssuerS
 
 function readIssuer(options: Omit<TokenOptions, 'issuers'>, path: string, fault: AddFault) {
   const { issuerUrl, audience, requiredScopes = [], requireAccessTokenType = false } = options
-  if (issuerUrl === undefined) fault(`${path}/issuerUrl`, 'is missing')
   const connection = readConnection(options, path, fault)
-  if (audience === undefined) fault(`${path}/audience`, 'is missing')
   if (issuerUrl === undefined || audience === undefined) return []
   const { maxTokenLifetime } = options
   const demands: AccessTokenDemands = {
@@ -247,6 +238,31 @@ function readText(file: string | undefined, path: string, fault: AddFault): stri
     const { code } = error as NodeJS.ErrnoException
     return fault(path, `names a file that cannot be read (${code})`, code === 'ENOENT')
   }
+}
+
+interface MemberRules {
+  readonly exactlyOne?: readonly (readonly string[])[]
+  readonly needs?: Readonly<Record<string, readonly string[]>>
+  readonly excludes?: Readonly<Record<string, readonly string[]>>
+}
+
+/** Checks which options are given together. Returns whether each is given in exactly one of its forms. */
+function checkTogether(
+  { exactlyOne = [], needs = {}, excludes = {} }: MemberRules,
+  options: object,
+  path: string,
+  fault: AddFault,
+): boolean {
+  const names = givenIn(options)
+  const isGiven = (name: string) => names.includes(name)
+  const unclear = exactlyOne.filter((forms) => forms.filter(isGiven).length !== 1)
+  for (const forms of unclear) fault(path, `needs exactly one of ${forms.join(', ')}`)
+  const needed = new Set(names.flatMap((name) => needs[name] ?? []))
+  for (const name of needed) if (!isGiven(name)) fault(`${path}/${name}`, 'is missing')
+  for (const name of names)
+    for (const other of excludes[name]?.filter(isGiven) ?? [])
+      fault(`${path}/${other}`, `is given together with ${name}: keep one`)
+  return unclear.length === 0
 }
 
 function givenIn(options: object): string[] {

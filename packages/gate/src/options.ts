@@ -1,4 +1,4 @@
-import { AuthOptionsSchema } from '@gatehouse/auth-core'
+import { AUTH_OPTIONS_RULES, AuthOptionsSchema } from '@gatehouse/auth-core'
 import type { Allow } from '@gatehouse/profile'
 import { Duration, Flag, OptionalList, Text } from '@gatehouse/service-kit/config'
 import { type Static, type TObject, Type } from 'typebox'
@@ -178,21 +178,24 @@ const reachablePolicies = OptionalList(
 const CallersSchema = Type.Object(
   {
     keys: Type.Array(
-      Type.Object({
-        ...keyRow,
-        name: Text('Name of the program. Apps get it as the user.'),
-        scopes: Type.Optional(
-          Type.Array(Scope, {
-            description: 'Scopes that the key has, for `Scope()` in conditions. Default: none.',
-          }),
-        ),
-        basic: Flag(
-          'Also takes the key as the password of `Authorization: Basic`, with `name` as the user, ' +
-            'for clients that can send nothing else.',
-        ),
-        hosts: reachableHosts,
-        policies: reachablePolicies,
-      }),
+      Type.Object(
+        {
+          ...keyRow,
+          name: Text('Name of the program. Apps get it as the user.'),
+          scopes: Type.Optional(
+            Type.Array(Scope, {
+              description: 'Scopes that the key has, for `Scope()` in conditions. Default: none.',
+            }),
+          ),
+          basic: Flag(
+            'Also takes the key as the password of `Authorization: Basic`, with `name` as the user, ' +
+              'for clients that can send nothing else.',
+          ),
+          hosts: reachableHosts,
+          policies: reachablePolicies,
+        },
+        AUTH_OPTIONS_RULES.key,
+      ),
       { default: [], description: 'API keys: `Authorization: APIKey <key>`.' },
     ),
     issuers: Type.Array(

@@ -1,7 +1,6 @@
 import { Duration, FilePath, Secret } from '@gatehouse/service-kit/config'
 import t from 'tap'
 import { Type } from 'typebox'
-import { FORMS } from '../../reference/forms.ts'
 import { jsonSchemaOf } from '../../reference/json-schema.ts'
 
 const VARIABLE = { $ref: '#/definitions/variable' }
@@ -92,10 +91,24 @@ t.test('variants', async (t) => {
 })
 
 t.test('members that are written together', async (t) => {
-  const members = { key: Secret('A key.'), token: Type.String(), user: Type.String() }
+  const members = {
+    key: Secret('A key.'),
+    token: Type.String(),
+    user: Type.String(),
+    kind: Type.String(),
+  }
+  const demand = {
+    when: { required: ['kind'], properties: { kind: { const: 'a' } } },
+    schema: { required: ['user'] },
+    path: '/user',
+    message: 'is missing',
+  }
   const schema = Type.Object(Type.Partial(Type.Object(members)).properties, {
     exactlyOne: [['key', 'token']],
-    needs: { user: ['key'] },
+    atLeastOne: [['key', 'user']],
+    needs: { user: ['key', 'kind'], token: ['kind'] },
+    excludes: { kind: ['key'] },
+    demands: [demand],
   })
   const { allOf } = JSON.parse(jsonSchemaOf('test', schema))
   const required = (key: string) => ({ required: [key] })
@@ -105,21 +118,26 @@ t.test('members that are written together', async (t) => {
       anyOf: ['key', 'keyFile', 'token'].map(required),
       dependencies: { key, keyFile: key, token: { properties: {} } },
     },
-    { dependencies: { user: { allOf: [{ anyOf: ['key', 'keyFile'].map(required) }] } } },
+    { anyOf: ['key', 'keyFile', 'user'].map(required) },
+    {
+      dependencies: {
+        user: { required: ['kind'], allOf: [{ anyOf: ['key', 'keyFile'].map(required) }] },
+        token: required('kind'),
+      },
+    },
+    { dependencies: { kind: { properties: { key: false, keyFile: false } } } },
+    // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+    { if: demand.when, then: demand.schema },
   ])
 })
 
-t.test('each form has a place', async (t) => {
-  const { referenceFiles } = await import('../../reference.ts')
-  const files = await referenceFiles()
-  for (const [service, forms] of Object.entries(FORMS)) {
-    const text = files.get(`docs/reference/${service}.schema.json`) ?? ''
-    const written = new Set<string>()
-    JSON.parse(text, (_key, value) => {
-      written.add(JSON.stringify(value))
-      return value
-    })
-    for (const [place, form] of Object.entries(forms))
-      t.ok(written.has(JSON.stringify(form)), `${service}: ${place}`)
-  }
+t.test('a mapping that may not be empty has to be written', async (t) => {
+  const section = (rules: { [keyword: string]: string[][] }) =>
+    Type.Object({ a: Type.Optional(Type.String()), b: Type.Optional(Type.String()) }, rules)
+  const schema = Type.Object({
+    none: section({}),
+    one: section({ exactlyOne: [['a', 'b']] }),
+    some: section({ atLeastOne: [['a', 'b']] }),
+  })
+  t.strictSame(JSON.parse(jsonSchemaOf('test', schema)).required, ['one', 'some'])
 })

@@ -45,7 +45,6 @@ export function checkIssuer(
   return applyRules(issuer, [
     ({ directory }) => faultOf('/directory', () => checkDirectory(directory)),
     ({ name }) => checkName(name, issuers.slice(0, index)),
-    checkTerms,
     (issuer) => checkAccount(issuer, issuers.slice(0, index)),
     (issuer) => checkFallback(issuer, issuers),
     (issuer) => checkFallbackNames(issuer, issuers, ca.permitted),
@@ -79,13 +78,6 @@ function checkLimits({ directory, limits }: IssuerConfig, issuers: readonly Issu
 function checkName(name: string, earlier: readonly IssuerConfig[]): Fault[] {
   const isTaken = isEmbedded(name) || earlier.some((issuer) => issuer.name === name)
   return isTaken ? [{ path: '/name', message: 'is the name of another issuer' }] : []
-}
-
-/** The CAs that are known by name register no account without it. */
-function checkTerms({ directory, agreeToTerms }: IssuerConfig): Fault[] {
-  if (agreeToTerms || !Object.values(DIRECTORIES).includes(directoryOf(directory))) return []
-  const message = 'must be true: read the terms of service of the CA, and agree to them'
-  return [{ path: '/agreeToTerms', message }]
 }
 
 /** Issuers with one directory share an account unless they name another. */

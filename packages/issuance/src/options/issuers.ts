@@ -98,57 +98,73 @@ const ChallengeSchema = Type.Union([
   }),
 ])
 
-export const IssuerSchema = Type.Object({
-  name: Type.String({
-    pattern: NAME,
-    description: 'Name in answers, log lines and other options. `ca` is the embedded CA.',
-  }),
-  type: Type.Literal('acme', { description: 'An ACME CA (RFC 8555).' }),
-  directory: Text(`URL of the ACME directory, or one of ${Object.keys(DIRECTORIES).join(', ')}.`),
-  caFile: Type.Optional(FilePath('CA certificates in PEM for the TLS connection to a private CA.')),
-  names: Type.Array(Type.String({ minLength: 1 }), {
-    minItems: 1,
-    default: ['*'],
-    description:
-      'Name rules. The first issuer whose rules match every name of a certificate issues it, otherwise the embedded CA.',
-  }),
-  ...optional({
-    account: Type.String({
+/** The CAs that are known by name register no account without it. */
+const TERMS = {
+  when: {
+    required: ['directory'],
+    properties: { directory: { enum: Object.entries(DIRECTORIES).flat() } },
+  },
+  schema: { required: ['agreeToTerms'], properties: { agreeToTerms: { not: { const: false } } } },
+  path: '/agreeToTerms',
+  message: 'must be true: read the terms of service of the CA, and agree to them',
+}
+
+export const IssuerSchema = Type.Object(
+  {
+    name: Type.String({
       pattern: NAME,
+      description: 'Name in answers, log lines and other options. `ca` is the embedded CA.',
+    }),
+    type: Type.Literal('acme', { description: 'An ACME CA (RFC 8555).' }),
+    directory: Text(`URL of the ACME directory, or one of ${Object.keys(DIRECTORIES).join(', ')}.`),
+    caFile: Type.Optional(
+      FilePath('CA certificates in PEM for the TLS connection to a private CA.'),
+    ),
+    names: Type.Array(Type.String({ minLength: 1 }), {
+      minItems: 1,
+      default: ['*'],
       description:
-        'Name of a separate account. Default: the account that issuers with this `directory` share.',
+        'Name rules. The first issuer whose rules match every name of a certificate issues it, otherwise the embedded CA.',
     }),
-    email: Type.String({
-      pattern: '^[^@\\s,?]+@[^@\\s,?]+$',
-      description: 'Contact address for the CA.',
+    ...optional({
+      account: Type.String({
+        pattern: NAME,
+        description:
+          'Name of a separate account. Default: the account that issuers with this `directory` share.',
+      }),
+      email: Type.String({
+        pattern: '^[^@\\s,?]+@[^@\\s,?]+$',
+        description: 'Contact address for the CA.',
+      }),
     }),
-  }),
-  agreeToTerms: Flag(
-    'Whether you agree to the terms of service of the CA, which most CAs require.',
-  ),
-  ...optional({
-    externalAccount: Type.Object(
-      {
-        kid: Text('Key identifier from the CA.'),
-        hmacKey: Secret('HMAC key from the CA, base64url.', { pattern: '^[A-Za-z0-9_-]+=*$' }),
-      },
-      { description: 'External account binding, for CAs that require it.' },
+    agreeToTerms: Flag(
+      'Whether you agree to the terms of service of the CA, which most CAs require.',
     ),
-    keyType: Type.Enum([...ACME_KEY_TYPES], {
-      description: 'Key type unless a request names one. Default: `p256`.',
+    ...optional({
+      externalAccount: Type.Object(
+        {
+          kid: Text('Key identifier from the CA.'),
+          hmacKey: Secret('HMAC key from the CA, base64url.', { pattern: '^[A-Za-z0-9_-]+=*$' }),
+        },
+        { description: 'External account binding, for CAs that require it.' },
+      ),
+      keyType: Type.Enum([...ACME_KEY_TYPES], {
+        description: 'Key type unless a request names one. Default: `p256`.',
+      }),
+      profile: Text('Certificate profile of the CA.', { maxLength: 64 }),
+      preferredChain: Text(
+        'Common name of the root of the preferred chain, for CAs that offer several.',
+      ),
+      limits: LimitsSchema,
+      fallback: Text('Issuer to use while this one has no certificate: a name, or `ca`.'),
     }),
-    profile: Text('Certificate profile of the CA.', { maxLength: 64 }),
-    preferredChain: Text(
-      'Common name of the root of the preferred chain, for CAs that offer several.',
-    ),
-    limits: LimitsSchema,
-    fallback: Text('Issuer to use while this one has no certificate: a name, or `ca`.'),
-  }),
-  challenges: Type.Array(ChallengeSchema, {
-    minItems: 1,
-    description: 'Challenges; the first one that the CA offers and the name allows is used.',
-  }),
-})
+    challenges: Type.Array(ChallengeSchema, {
+      minItems: 1,
+      description: 'Challenges; the first one that the CA offers and the name allows is used.',
+    }),
+  },
+  { demands: [TERMS] },
+)
 
 export type IssuerConfig = Static<typeof IssuerSchema>
 export type ChallengeConfig = IssuerConfig['challenges'][number]

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { Errors } from 'typebox/schema'
+import { Check, Errors } from 'typebox/schema'
 import {
   type Alias,
   type Document,
@@ -14,7 +14,7 @@ import {
 } from 'yaml'
 import { suggest } from '../suggest.ts'
 import { readNamedFile } from './files.ts'
-import { type Fault, hideUnknown } from './rules.ts'
+import { type Fault, hideUnknown, ifKnown } from './rules.ts'
 import { type ConfigSchema, durationMs, expectation, explain, spanFault, tagOf } from './schema.ts'
 
 const MAX_ALIASES = 100
@@ -127,31 +127,44 @@ export class ConfigReader {
       const message = schema.removed?.[name] ?? `is not a known key${hint}`
       this.#fault(below(location, name, entry), message)
     }
-    this.#checkTogether(schema, written, location)
-    const value = Object.fromEntries(members)
+    const refused = this.#checkTogether(schema, written, location)
+    const value = Object.fromEntries([...members, ...refused.map((key) => [key, undefined])])
     this.#check(schema, value, location)
-    return hideUnknown(value)
+    this.#checkDemands(schema, hideUnknown(value), location)
+    return value
   }
 
-  /** Checks which members of a mapping are written together. */
-  #checkTogether(
-    { exactlyOne = [], needs = {} }: ConfigSchema,
-    written: Entries,
-    location: Location,
-  ): void {
-    for (const keys of exactlyOne) {
-      const [first, ...more] = keys.filter((key) => written.has(key))
-      if (first === undefined) this.#fault(location, `needs ${keys.join(' or ')}`)
-      for (const key of more) {
-        const message = `is given together with ${first}: keep one of the two`
-        this.#fault(below(location, key, written.get(key)), message)
-      }
+  /** Checks which members of a mapping are written together. Gives those that no rule can judge then. */
+  #checkTogether(schema: ConfigSchema, written: Entries, location: Location): string[] {
+    const { exactlyOne = [], atLeastOne = [], needs = {}, excludes = {} } = schema
+    const isWritten = (key: string) => written.has(key)
+    const refused: string[] = []
+    const refuse = (key: string, message: string, members: readonly string[]) => {
+      this.#fault(below(location, key, written.get(key)), message)
+      refused.push(...members)
     }
-    for (const [key, keys] of Object.entries(needs)) {
-      const missing = keys.filter((name) => !written.has(name))
-      const entry = written.get(key)
-      if (entry && missing.length > 0)
-        this.#fault(below(location, key, entry), `needs ${missing.join(' and ')}`)
+    for (const keys of [...exactlyOne, ...atLeastOne].filter((keys) => !keys.some(isWritten))) {
+      this.#fault(location, `needs ${keys.join(' or ')}`)
+      refused.push(...keys)
+    }
+    const forms = exactlyOne.map((keys) => keys.filter(isWritten))
+    const exclusions = forms.map(([first = '', ...others]) => [first, others] as const)
+    for (const [key, others] of [...exclusions, ...Object.entries(excludes)])
+      for (const other of isWritten(key) ? others.filter(isWritten) : [])
+        refuse(other, `is given together with ${key}: keep one of the two`, [key, other])
+    for (const [key, names] of Object.entries(needs)) {
+      const absent = names.filter((name) => !isWritten(name))
+      if (isWritten(key) && absent.length > 0 && !refused.includes(key))
+        refuse(key, `needs ${absent.join(' and ')}`, absent)
+    }
+    return refused
+  }
+
+  #checkDemands({ demands = [] }: ConfigSchema, mapping: object, { path }: Location): void {
+    for (const { when, schema, ...fault } of demands) {
+      const place = path + fault.path
+      if (ifKnown(() => Check(when, mapping) && !Check(schema, mapping)))
+        this.#fault({ path: place, offset: this.offsetOf(place) }, fault.message)
     }
   }
 

@@ -1,4 +1,5 @@
 import { type TProperties, type TSchema, type TStringOptions, Type } from 'typebox'
+import type { Fault } from './rules.ts'
 
 /** The keywords of a schema that loading and the reference use. */
 export interface ConfigSchema {
@@ -21,8 +22,14 @@ export interface ConfigSchema {
   readonly filePath?: boolean
   /** Lists of members of a mapping, of each of which exactly one is written. */
   readonly exactlyOne?: readonly (readonly string[])[]
+  /** Lists of members of a mapping, of each of which at least one is written. */
+  readonly atLeastOne?: readonly (readonly string[])[]
   /** Members of a mapping, each with those that it needs beside it. */
   readonly needs?: Readonly<Record<string, readonly string[]>>
+  /** Members of a mapping, each with those that must not stand beside it. */
+  readonly excludes?: Readonly<Record<string, readonly string[]>>
+  /** Schemas that a mapping matches where it matches `when`, each with the fault at the path below it. */
+  readonly demands?: readonly (Pick<Fault, 'path' | 'message'> & { when: object; schema: object })[]
   /** Keys that a mapping must not have, each with what to do instead. */
   readonly removed?: Readonly<Record<string, string>>
   /** The text to write where something else is given, or nothing. */

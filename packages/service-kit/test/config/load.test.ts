@@ -448,6 +448,55 @@ t.test('members that are written together', async (t) => {
   }
 })
 
+t.test('members that exclude each other, or are needed by others', async (t) => {
+  const text = Type.String()
+  const members = { mode: text, hash: text, key: Secret('A key.'), salt: text, note: text }
+  const schema = Type.Object(Type.Partial(Type.Object(members)).properties, {
+    atLeastOne: [['key', 'hash', 'mode']],
+    needs: { salt: ['hash', 'note'] },
+    excludes: { key: ['hash', 'salt'] },
+    demands: [
+      {
+        when: { required: ['mode'], properties: { mode: { const: 'strict' } } },
+        schema: { required: ['note'], properties: { note: { not: { const: 'no' } } } },
+        path: '/note',
+        message: 'has to say why',
+      },
+    ],
+  })
+  type Value = { [name in keyof typeof members]?: string }
+  const ALL = 'mode hash key salt note'
+  const both = 'is given together with key: keep one of the two'
+  const table: [yaml: string, faults: string[], rest: string][] = [
+    ['note: a', ['1:1  needs key or hash or mode'], 'salt note'],
+    ['hash: a', [], ALL],
+    ['hash: a\nkeyFile: secret', [`1:1 /hash ${both}`], 'mode salt note'],
+    ['key: a\nsalt: b\nhash: a', [`2:1 /salt ${both}`, `3:1 /hash ${both}`], 'mode note'],
+    ['mode: a\nsalt: b', ['2:1 /salt needs hash and note'], 'mode key salt'],
+    ['mode: strict', ['1:1 /note has to say why'], ALL],
+    ['mode: strict\nnote: no', ['2:7 /note has to say why'], ALL],
+    ['mode: strict\nnote: yes!', [], ALL],
+    ['mode: []\nhash: a', ['1:1 /mode must be a string'], 'hash key salt note'],
+  ]
+  for (const [yaml, faults, rest] of table) {
+    const { file } = write(t, yaml, { secret: 'secret' })
+    const judged: string[] = []
+    const rules = Object.keys(members).map((key) => (value: Value) => {
+      void value[key as keyof Value]
+      judged.push(key)
+      return []
+    })
+    const error = await loadConfig({ schema, file, env: {}, rules }).catch((reason) => reason)
+    const lines = error instanceof ConfigError ? error.message.split('\n') : []
+    t.strictSame(
+      lines.map((line) => line.slice(file.length + 1)),
+      faults,
+      yaml,
+    )
+    t.strictSame(judged.join(' '), rest, yaml)
+  }
+})
+
 t.test('without secrets', async (t) => {
   const { file } = write(t, 'auth: {key: "${NOPE}", keys: [{name: a, keyFile: no/file}]}')
   const options = { schema: Schema, file, env: {}, withoutSecrets: true }

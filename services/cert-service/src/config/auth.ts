@@ -1,4 +1,5 @@
 import {
+  AUTH_OPTIONS_RULES,
   type AuthOptions,
   AuthOptionsSchema,
   checkAuthOptions,
@@ -58,13 +59,13 @@ export const AuthSchema = Type.Object(
                     ),
                   ),
                 },
-                { needs: { profile: ['domains'] } },
+                { ...AUTH_OPTIONS_RULES.key, needs: { profile: ['domains'] } },
               ),
               { minItems: 1, description: 'Several named keys.' },
             ),
           ),
         },
-        { description: 'API keys: `Authorization: APIKey <key>`.' },
+        { ...AUTH_OPTIONS_RULES.psk, description: 'API keys: `Authorization: APIKey <key>`.' },
       ),
       jwt: Type.Object(
         {
@@ -84,7 +85,10 @@ export const AuthSchema = Type.Object(
           }),
           allow,
         },
-        { description: 'Access tokens: `Authorization: Bearer <token>`.' },
+        {
+          ...AUTH_OPTIONS_RULES.jwt,
+          description: 'Access tokens: `Authorization: Bearer <token>`.',
+        },
       ),
       mtls: MtlsSchema,
     }),
@@ -92,7 +96,11 @@ export const AuthSchema = Type.Object(
     domainsClaim: Type.Optional(Text('Short form of `jwt.domainsClaim`.')),
     allow: Anyone('Short form of `jwt.allow`.'),
   },
-  { description: 'Authentication of callers.' },
+  {
+    ...AUTH_OPTIONS_RULES.options,
+    atLeastOne: [['psk', 'jwt', 'issuerUrl', 'assertion']],
+    description: 'Authentication of callers.',
+  },
 )
 
 const PeopleSchema = Type.Object(
@@ -106,44 +114,58 @@ const PeopleSchema = Type.Object(
   { minProperties: 1 },
 )
 
-export const RuleSchema = Type.Object({
-  effect: Type.Enum(['allow', 'deny'], {
-    default: 'allow',
-    description: 'Deny rules take precedence over everything that is granted.',
-  }),
-  names: Type.Array(Type.String({ minLength: 1 }), {
-    minItems: 1,
-    description:
-      'Name rules: `x`, `*.x` (all names below x), `=*.x` (the wildcard certificate), `*`, or a network; ' +
-      'for clients also `a@x`, `*@x`, `spiffe://x/a` and `spiffe://x/*`.',
-  }),
-  profile: ProfileOf(
-    'The certificates that it is about. Default: `server` for an allow rule, both for a deny rule.',
-  ),
-  rights: Rights('Default: issue, read and renew for an allow rule, all for a deny rule.'),
-  ...optional({
-    lifetime: Lifetime(
-      'Lifetime of certificates of the embedded CA with one of these names, and the longest that a request ' +
-        'may ask for. Of several, the shortest counts. Default: as `ca` says.',
+const TOKEN_CONDITIONS = ['issuer', 'subject', 'claim', 'scope']
+
+const CONDITION = {
+  when: { properties: { effect: { const: 'allow' } } },
+  schema: {
+    anyOf: [...TOKEN_CONDITIONS, 'people', 'acme'].map((condition) => ({ required: [condition] })),
+  },
+  path: '',
+  message: 'needs an `issuer`, `subject`, `claim` or `scope`, or `people`',
+}
+
+export const RuleSchema = Type.Object(
+  {
+    effect: Type.Enum(['allow', 'deny'], {
+      default: 'allow',
+      description: 'Deny rules take precedence over everything that is granted.',
+    }),
+    names: Type.Array(Type.String({ minLength: 1 }), {
+      minItems: 1,
+      description:
+        'Name rules: `x`, `*.x` (all names below x), `=*.x` (the wildcard certificate), `*`, or a network; ' +
+        'for clients also `a@x`, `*@x`, `spiffe://x/a` and `spiffe://x/*`.',
+    }),
+    profile: ProfileOf(
+      'The certificates that it is about. Default: `server` for an allow rule, both for a deny rule.',
     ),
-    issuer: Text('Issuer of the token. Required with several issuers.'),
-    subject: Text('Subject of the token.'),
-    claim: Type.Object({
-      name: Text('Name of a claim.'),
-      value: Type.String({ description: 'Its value, or one of the values of a list.' }),
+    rights: Rights('Default: issue, read and renew for an allow rule, all for a deny rule.'),
+    ...optional({
+      lifetime: Lifetime(
+        'Lifetime of certificates of the embedded CA with one of these names, and the longest that a request ' +
+          'may ask for. Of several, the shortest counts. Default: as `ca` says.',
+      ),
+      issuer: Text('Issuer of the token. Required with several issuers.'),
+      subject: Text('Subject of the token.'),
+      claim: Type.Object({
+        name: Text('Name of a claim.'),
+        value: Type.String({ description: 'Its value, or one of the values of a list.' }),
+      }),
+      scope: Text('Scope of the token.'),
+      acme: Type.Literal('open', {
+        description:
+          'ACME clients in the networks of `acme.open`, which prove by a challenge that a name leads to them.',
+      }),
+      people: Type.Union([Type.Literal('anyone'), PeopleSchema], {
+        description:
+          'People at the inventory, by the assertion of forward-auth: `anyone` who passes its ' +
+          'check, or those who meet all of these restrictions.',
+      }),
     }),
-    scope: Text('Scope of the token.'),
-    acme: Type.Literal('open', {
-      description:
-        'ACME clients in the networks of `acme.open`, which prove by a challenge that a name leads to them.',
-    }),
-    people: Type.Union([Type.Literal('anyone'), PeopleSchema], {
-      description:
-        'People at the inventory, by the assertion of forward-auth: `anyone` who passes its ' +
-        'check, or those who meet all of these restrictions.',
-    }),
-  }),
-})
+  },
+  { excludes: { people: TOKEN_CONDITIONS, acme: TOKEN_CONDITIONS }, demands: [CONDITION] },
+)
 
 /** Allows or denies names to the callers that meet all of its conditions. */
 export type PolicyRule = Static<typeof RuleSchema>

@@ -136,14 +136,12 @@ export function checkMtls(
 function checkRows({ callers }: MtlsConfig): Fault[] {
   const texts = new Set<string>()
   return applyToEach(callers, '/callers', [
-    (row) => {
-      if (!NAME_KINDS.some((kind) => kind in row)) return []
-      return faultOf('', () => {
+    (row) =>
+      faultOf('', () => {
         const { text } = nameOf(row)
         if (texts.has(text)) throw new Error(`has the name of an earlier caller: ${text}`)
         texts.add(text)
-      })
-    },
+      }),
   ])
 }
 

@@ -105,24 +105,13 @@ function checkAccessRules({ auth, rules }: CertServiceConfig): Fault[] {
     ({ effect, names, issuer, subject, claim, scope, people, acme }) => {
       const conditional = subject !== undefined || claim !== undefined || scope !== undefined
       if (people !== undefined) {
-        const message = 'is about people, who have no `issuer`, `subject`, `claim` or `scope`'
-        if (issuer !== undefined || conditional) return [{ path: '/people', message }]
         if (auth.assertion) return checkPeople(people, effect)
         return [{ path: '/people', message: 'needs `auth.assertion`, which says who they are' }]
       }
-      if (acme !== undefined) {
-        const message = 'is about devices, who have no `issuer`, `subject`, `claim` or `scope`'
-        if (issuer !== undefined || conditional) return [{ path: '/acme', message }]
-        return effect === 'allow' ? faultsOf(names, '/names', deviceRule) : []
-      }
+      if (acme !== undefined) return effect === 'allow' ? faultsOf(names, '/names', deviceRule) : []
       const several = (auth.jwt?.issuers?.length ?? 0) > 1
-      if (issuer !== undefined) return []
-      if (several && (conditional || effect === 'allow'))
-        return [{ path: '', message: 'needs an `issuer`, as there are several' }]
-      if (conditional || effect === 'deny') return []
-      return [
-        { path: '', message: 'needs an `issuer`, `subject`, `claim` or `scope`, or `people`' },
-      ]
+      const isUnclear = several && issuer === undefined && (conditional || effect === 'allow')
+      return faultIf(isUnclear, '', 'needs an `issuer`, as there are several')
     },
   ])
 }

@@ -101,7 +101,30 @@ const FAULTS: readonly [why: string, config: object, path: string][] = [
       ...withPeople,
       rules: [{ names: ['a.test'], people: 'anyone', issuer: 'https://a.test' }],
     },
-    '/rules/0/people',
+    '/rules/0/issuer',
+  ],
+  [
+    'devices with a scope',
+    { ...psk, rules: [{ names: ['a.test'], acme: 'open', scope: 'a' }] },
+    '/rules/0/scope',
+  ],
+  [
+    'two forms of a key',
+    {
+      auth: { psk: { keys: [{ name: 'a', key: 'a-key-of-sixteen', keySha256: '0'.repeat(64) }] } },
+    },
+    '/auth/psk/keys/0/keySha256',
+  ],
+  ['an issuer without audience', { auth: { issuerUrl: 'https://a.test' } }, '/auth/issuerUrl'],
+  [
+    'a short form beside the long one',
+    { auth: { requiredScopes: ['a'], jwt: issuer('https://a.test') } },
+    '/auth/requiredScopes',
+  ],
+  [
+    'what is said of one issuer beside several',
+    { auth: { jwt: { allowHttp: true, issuers: [issuer('https://a.test')] } } },
+    '/auth/jwt/allowHttp',
   ],
   [
     'restrictions that are none',

@@ -125,17 +125,8 @@ function checkSites({ domains, server }: ForwardAuthConfig): Fault[] {
   ])
 }
 
-/** A key that is in the database cannot protect what is sealed there. */
-function checkStorage({ storage, session }: ForwardAuthConfig): Fault[] {
-  if (!('url' in storage)) return []
-  const { url } = storage
-  const message =
-    'is missing: with storage.url, all instances need the same keys. Make one with `openssl rand -hex 32`, and give it to each of them'
-  const isKeyless = ifKnown(() => session.keys === undefined) ?? false
-  return [
-    ...faultOf('/storage/url', () => parsePostgresUrl(url)),
-    ...faultIf(isKeyless, '/session/keys', message),
-  ]
+function checkStorage({ storage }: ForwardAuthConfig): Fault[] {
+  return 'url' in storage ? faultOf('/storage/url', () => parsePostgresUrl(storage.url)) : []
 }
 
 function checkOverlaps({ domains }: ForwardAuthConfig): Fault[] {

@@ -202,34 +202,49 @@ const PortalSchema = Type.Object({
   alwaysShowProviders: Flag('Shows the list of providers even if there is only one.'),
 })
 
-export const ForwardAuthSchema = Type.Object({
-  server: ServerSchema,
-  metrics: MetricsSchema(9465),
-  log: Type.Object({
-    ...LogSchema.properties,
-    checks: Type.Enum(['refused', 'all'], {
-      default: 'refused',
-      description: 'Which checks are logged: only those that refuse a request, or `all`.',
+/** A key that is in the database cannot protect what is sealed there. */
+const SHARED_KEYS = {
+  when: {
+    required: ['storage'],
+    properties: { storage: { anyOf: [{ required: ['url'] }, { required: ['urlFile'] }] } },
+  },
+  schema: { required: ['session'], properties: { session: { required: ['keys'] } } },
+  path: '/session/keys',
+  message:
+    'is missing: with storage.url, all instances need the same keys. Make one with `openssl rand -hex 32`, and give it to each of them',
+}
+
+export const ForwardAuthSchema = Type.Object(
+  {
+    server: ServerSchema,
+    metrics: MetricsSchema(9465),
+    log: Type.Object({
+      ...LogSchema.properties,
+      checks: Type.Enum(['refused', 'all'], {
+        default: 'refused',
+        description: 'Which checks are logged: only those that refuse a request, or `all`.',
+      }),
     }),
-  }),
-  session: SessionSchema,
-  storage: StorageSchema,
-  audit: Type.Object({
-    retention: Duration({
-      default: '90d',
-      from: '1d',
-      description: 'How long the audit trail of sign-ins and refusals is kept.',
+    session: SessionSchema,
+    storage: StorageSchema,
+    audit: Type.Object({
+      retention: Duration({
+        default: '90d',
+        from: '1d',
+        description: 'How long the audit trail of sign-ins and refusals is kept.',
+      }),
     }),
-  }),
-  domains: Type.Array(DomainSchema, {
-    minItems: 1,
-    description: 'Cookie domains and the hosts of their sign-in pages.',
-  }),
-  portals: Type.Array(PortalSchema, {
-    minItems: 1,
-    description: 'Portals, each with its own providers, rules and sessions.',
-  }),
-})
+    domains: Type.Array(DomainSchema, {
+      minItems: 1,
+      description: 'Cookie domains and the hosts of their sign-in pages.',
+    }),
+    portals: Type.Array(PortalSchema, {
+      minItems: 1,
+      description: 'Portals, each with its own providers, rules and sessions.',
+    }),
+  },
+  { demands: [SHARED_KEYS] },
+)
 
 export type ForwardAuthConfig = Static<typeof ForwardAuthSchema>
 export type PortalConfig = ForwardAuthConfig['portals'][number]

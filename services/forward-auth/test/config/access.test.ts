@@ -130,7 +130,7 @@ t.test('faults of rules, programs and resources', async (t) => {
     [
       'no key',
       keys(`{ name: ci, ${REACH} }`),
-      '/callers/keys/0 needs exactly one of key, keyFile, keyFiles and keySha256',
+      '/callers/keys/0 needs key or keyFile or keyFiles or keySha256',
     ],
     ['a short key', keys(`{ name: ci, key: short, ${REACH} }`), '/callers/keys/0/key '],
     [

@@ -8,28 +8,37 @@ import { createRecordSetProvider } from './record-set.ts'
 const Id = (description: string) =>
   Option.Text(description, { pattern: '^[0-9A-Za-z._()-]{1,128}$' })
 
-export const AzureSchema = defineOptions('azure', {
-  subscriptionId: Id('Subscription of the zones.'),
-  resourceGroup: Id('Resource group of the zones.'),
-  tenantId: Type.Optional(Id('Tenant. Not for a managed identity.')),
-  clientId: Type.Optional(
-    Id('Client identifier. For a managed identity only if it is user-assigned.'),
-  ),
-  clientSecret: Type.Optional(Option.Secret('Client secret.')),
-  tokenPath: Type.Optional(
-    Option.FilePath(
-      'File with the token of a workload identity, read for each request of an access token.',
+const APPLICATION = ['tenantId', 'clientId']
+
+export const AzureSchema = defineOptions(
+  'azure',
+  {
+    subscriptionId: Id('Subscription of the zones.'),
+    resourceGroup: Id('Resource group of the zones.'),
+    tenantId: Type.Optional(Id('Tenant. Not for a managed identity.')),
+    clientId: Type.Optional(
+      Id('Client identifier. For a managed identity only if it is user-assigned.'),
     ),
-  ),
-  endpoint: Option.Endpoint('https://management.azure.com'),
-  authority: Option.Text('URL of the authority that issues tokens.', {
-    default: 'https://login.microsoftonline.com',
-  }),
-  metadataEndpoint: Option.Text(
-    'URL of the metadata service, which gives managed identities their tokens.',
-    { default: 'http://169.254.169.254' },
-  ),
-})
+    clientSecret: Type.Optional(Option.Secret('Client secret.')),
+    tokenPath: Type.Optional(
+      Option.FilePath(
+        'File with the token of a workload identity, read for each request of an access token.',
+      ),
+    ),
+    endpoint: Option.Endpoint('https://management.azure.com'),
+    authority: Option.Text('URL of the authority that issues tokens.', {
+      default: 'https://login.microsoftonline.com',
+    }),
+    metadataEndpoint: Option.Text(
+      'URL of the metadata service, which gives managed identities their tokens.',
+      { default: 'http://169.254.169.254' },
+    ),
+  },
+  {
+    needs: { clientSecret: APPLICATION, tokenPath: APPLICATION },
+    excludes: { clientSecret: ['tokenPath'] },
+  },
+)
 
 type AzureConfig = Static<typeof AzureSchema>
 

@@ -81,17 +81,6 @@ export const DNS_PROVIDER_RULES: readonly ((
     config.type === 'rfc2136' && !parseServer(config.server)
       ? [{ path: '/server', message: 'must be a host name or IP address, and maybe a port' }]
       : [],
-  (config) =>
-    config.type === 'azure' && config.clientSecret !== undefined && config.tokenPath !== undefined
-      ? [{ path: '/tokenPath', message: 'is given together with clientSecret' }]
-      : [],
-  (config) => {
-    if (config.type !== 'azure') return []
-    const { clientSecret, tokenPath, tenantId, clientId } = config
-    const isManaged = clientSecret === undefined && tokenPath === undefined
-    const isComplete = tenantId !== undefined && clientId !== undefined
-    return isManaged || isComplete ? [] : [{ path: '', message: 'needs tenantId and clientId' }]
-  },
 ]
 
 /** Metadata endpoints are not checked: they are link-local and use plain http by design. */

@@ -97,5 +97,8 @@ const commonOptions = {
 }
 
 /** The schema of a provider's options, with those that all providers have. */
-export const defineOptions = <T extends string, P extends TProperties>(type: T, options: P) =>
-  Type.Object({ type: Type.Literal(type), ...commonOptions, ...options })
+export const defineOptions = <T extends string, P extends TProperties>(
+  type: T,
+  options: P,
+  rules = {},
+) => Type.Object({ type: Type.Literal(type), ...commonOptions, ...options }, rules)

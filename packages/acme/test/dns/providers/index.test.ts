@@ -80,12 +80,6 @@ const FAULTS: [title: string, config: DnsProviderConfig, paths: string[]][] = [
   ['plain http', httpreq('http://a.test'), ['/endpoint']],
   ['http on loopback is none', httpreq('http://127.0.0.1:1'), []],
   ['a managed identity is none', azure, []],
-  [
-    'two proofs',
-    { ...azure, tenantId: 't', clientId: 'c', clientSecret: 's', tokenPath: '/t' },
-    ['/tokenPath'],
-  ],
-  ['a proof without tenant', { ...azure, clientId: 'c', clientSecret: 's' }, ['']],
   ['plain http for tokens', { ...azure, authority: 'http://a.test' }, ['/authority']],
   ['a server', { ...rfc2136, server: 'ns 1' }, ['/server']],
   ...['ns1.test', '192.0.2.1:5353', '2001:db8::1', '[2001:db8::1]:53'].map(
@@ -162,6 +156,16 @@ const BAD: [title: string, line: string, fault: object][] = [
       path: '/dns/0/type',
       message: new RegExp(TYPES.map((type) => `"${type}"`).join(' or ')),
     },
+  ],
+  [
+    'two proofs',
+    '{ type: azure, subscriptionId: s, resourceGroup: g, tenantId: t, clientId: c, clientSecret: s, tokenPath: t }',
+    { path: '/dns/0/tokenPath', message: /is given together with clientSecret/ },
+  ],
+  [
+    'a proof without tenant',
+    '{ type: azure, subscriptionId: s, resourceGroup: g, clientId: c, tokenPath: t }',
+    { path: '/dns/0/tokenPath', message: 'needs tenantId' },
   ],
   [
     'a script that is a path',
