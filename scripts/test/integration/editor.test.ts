@@ -67,9 +67,10 @@ const NEVER = {
 /** Where check-config names a row and editors mark a member of it, or the other way: how far apart the two may be. */
 const IN_ROW: Readonly<Record<string, (lines: number) => boolean>> = {
   'a secret that is missing': (lines) => lines === -3,
-  'a key and its hash': (lines) => lines === 2,
   'a caller with two names': (lines) => lines === 2,
   'a password without user': (lines) => lines === -5,
+  'an issuer without audience': (lines) => lines === -1,
+  'a client without tenant': (lines) => lines === -4,
 }
 
 t.test('yaml-language-server', async (t) => {
