@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto'
-import type { KeyType } from '@gatehouse/pki'
 import {
   type Engine,
   groupCommit,
@@ -35,7 +34,6 @@ import {
   type PastCertificate,
   type Predecessor,
   type Transition,
-  type Way,
 } from '../port/store.ts'
 import type { SharedChanges } from '../replicas/changes.ts'
 import { CLIENT_ISSUER, isCovered } from '../schema/coverage.ts'
@@ -93,6 +91,11 @@ const FIND_COVERAGE = `
 const ENDING = `
   ${RENEWED} AND NOT (late_at < $1 AND ${isCovered('any')}) ORDER BY not_after LIMIT $2`
 
+/** The members of a record, without what is only searched by or counted. */
+const RECORD =
+  'id, requestKey, issuer, names, keyType, serialNumber, certificate, chain, sealedKey, csr, notBefore, notAfter, ' +
+  'renewAt, fetchedAt, fetchedRan, madeAt, lifetime, way, client, account, servedOrder, address, ' +
+  'renewalRequestedAt, renewalInfoReadAt, checkAt, windowStart, windowEnd, explanationUrl'
 const IN_SERVICE = 'isCurrent, askedBy, revokedAt, revocationReason, replacedBy, downloadedAt'
 
 const REPLACED = `
@@ -198,8 +201,7 @@ export function certificatesOn(
     { durable: false, repeatable: true },
   )
 
-  const select: SelectCertificates = async (clause, ...params) =>
-    records(await CERTIFICATES.list(db, clause, ...params))
+  const select: SelectCertificates = (clause, ...params) => records(RECORD, clause, ...params)
 
   async function count(sql: string, key: string, now: number, upTo?: Lease): Promise<Counted> {
     return (await db.get<Counted>(sql, key, now, upTo?.token ?? null)) as Counted
@@ -273,26 +275,23 @@ export function certificatesOn(
     }
   }
 
-  async function inService(clause: string, ...params: readonly Parameter[]) {
-    const rows = await CERTIFICATES.list(db, clause, ...params)
-    const certificates = await records(rows)
-    return certificates.map((record, i) => {
-      const { isCurrent, askedBy, revokedAt, revocationReason } = rows[i] as CertificateRow
-      const { replacedBy, downloadedAt } = rows[i] as CertificateRow
-      const state = { isCurrent, askedBy, revokedAt, revocationReason, replacedBy, downloadedAt }
-      return { ...record, ...state } as CertificateRecord & InService
-    })
-  }
-
   async function some<T>(members: string, clause: string, ...params: readonly Parameter[]) {
     const rows = await db.all<Row>(CERTIFICATES.select(clause, members), ...params)
     return rows.map((row) => CERTIFICATES.recordOf(row)) as readonly T[]
   }
 
-  async function records(rows: readonly CertificateRow[]): Promise<readonly CertificateRecord[]> {
+  async function records<T = CertificateRecord>(
+    members: string,
+    clause: string,
+    ...params: readonly Parameter[]
+  ) {
+    const rows = await some<CertificateRow>(members, clause, ...params)
     const chains = await loadChains(rows.map(({ chain }) => chain))
-    return rows.map((row, i) => toRecord(row, chains[i] as readonly Uint8Array[]))
+    return rows.map((row, i) => ({ ...toRecord(row), chain: chains[i] }) as T)
   }
+
+  const inService = (clause: string, ...params: readonly Parameter[]) =>
+    records<CertificateRecord & InService>(`${RECORD}, ${IN_SERVICE}`, clause, ...params)
 
   return {
     select,
@@ -420,30 +419,15 @@ async function follow(
 export const pruneCertificates = (db: Engine, [, latest, ranLatest]: Age) =>
   db.run(DELETE_EXPIRED, latest, ranLatest)
 
-function toRecord(row: CertificateRow, chain: readonly Uint8Array[]): CertificateRecord {
-  const { checkAt, windowStart, windowEnd, explanationUrl } = row
-  const { id, requestKey, issuer, names, serialNumber, certificate, sealedKey, csr } = row
-  const { notBefore, notAfter, renewAt, fetchedAt, fetchedRan, madeAt } = row
-  const { client, account, servedOrder, address, renewalRequestedAt, renewalInfoReadAt } = row
+/** Leaves out what a certificate has no value for at all. */
+function toRecord(row: CertificateRow) {
+  const { lifetime, way, client, account, servedOrder, ...others } = row
+  const { address, renewalRequestedAt, renewalInfoReadAt, ...more } = others
+  const { checkAt, windowStart, windowEnd, explanationUrl, ...members } = more
   return {
-    id,
-    requestKey,
-    issuer,
-    names,
-    serialNumber,
-    certificate,
-    chain,
-    sealedKey,
-    csr,
-    notBefore,
-    notAfter,
-    renewAt,
-    fetchedAt,
-    fetchedRan,
-    madeAt,
-    keyType: row.keyType as KeyType,
-    ...(row.lifetime !== null && { lifetime: row.lifetime }),
-    ...(row.way !== null && { way: row.way as Way, client, account, servedOrder }),
+    ...members,
+    ...(lifetime !== null && { lifetime }),
+    ...(way !== null && { way, client, account, servedOrder }),
     ...(account !== null && { address, renewalRequestedAt, renewalInfoReadAt }),
     ...(checkAt !== null && { checkAt, windowStart, windowEnd, explanationUrl }),
   }
