@@ -61,7 +61,7 @@ function readOptions(
 
 /** RFC 4055 section 3.1. The hash must be explicit, because the default is SHA-1, and the same for MGF1. */
 function readPss(parameters: Element | undefined): VerifyOptions | undefined {
-  try {
+  return attempt(() => {
     const [hash, mgf, salt, ...more] = parts(parameters, 'RSA-PSS')
     if (more.length > 0 || hash?.tag !== 0xa0 || mgf?.tag !== 0xa1) return undefined
     const digest = readHash(children(hash))
@@ -70,9 +70,7 @@ function readPss(parameters: Element | undefined): VerifyOptions | undefined {
     if (generator.id !== MGF1 || digest === undefined || saltLength === undefined) return undefined
     if (readHash(generator.parameters ? [generator.parameters] : []) !== digest) return undefined
     return { digest, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength }
-  } catch {
-    return undefined
-  }
+  })
 }
 
 function readHash(elements: readonly Element[]): string | undefined {

@@ -176,8 +176,15 @@ class Database implements Postgres {
     return this.transaction((tx) => tx.run(sql, ...params))
   }
 
-  transaction<T>(job: (tx: Transaction) => Promise<T>, options?: WriteOptions): Promise<T> {
-    return this.#once(job, options)
+  async transaction<T>(
+    job: (tx: Transaction) => Promise<T>,
+    options: WriteOptions = {},
+  ): Promise<T> {
+    const { after } = options
+    const write = () => this.#writes.once(job, options)
+    const work = after ? after.then(write, write) : write()
+    this.#underWay.add(work)
+    return await work.finally(() => this.#underWay.delete(work))
   }
 
   follow<T>(options: FeedOptions<T>): Feed {
@@ -227,14 +234,6 @@ class Database implements Postgres {
     await this.close()
   }
 
-  async #once<T>(job: (tx: Transaction) => Promise<T>, options: WriteOptions = {}): Promise<T> {
-    const { after } = options
-    const write = () => this.#writes.once(job, options)
-    const work = after ? after.then(write, write) : write()
-    this.#underWay.add(work)
-    return await work.finally(() => this.#underWay.delete(work))
-  }
-
   /** Saves the run time, and takes over that of a replica that has run for longer. Tries the tables for writes. */
   async #saveRunTime(writable: readonly string[] = []): Promise<void> {
     const save = async (tx: Transaction) => {
@@ -243,7 +242,7 @@ class Database implements Postgres {
         await tx.run(`LOCK TABLE ${writable.join(', ')} IN ROW EXCLUSIVE MODE`)
       return tx.get<{ ms: number }>(SAVE_RUN_TIME, this.runTime())
     }
-    const { ms = 0 } = (await this.#once(save)) ?? {}
+    const { ms = 0 } = (await this.transaction(save)) ?? {}
     if (ms <= this.runTime()) return
     this.#earlierRunTime = ms
     this.#since = this.#elapsed()
@@ -251,6 +250,6 @@ class Database implements Postgres {
 
   /** A dump may come from a server that was ahead: its rows would be read again and again, until this one is. */
   async #correct(tables: readonly string[]): Promise<void> {
-    for (const table of tables) await this.#once((tx) => tx.run(`UPDATE ${table} ${CORRECT}`))
+    for (const table of tables) await this.run(`UPDATE ${table} ${CORRECT}`)
   }
 }

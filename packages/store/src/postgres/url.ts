@@ -1,4 +1,4 @@
-import { isLoopback, parseHostPort } from '@gatehouse/net'
+import { attempt, isLoopback, parseHostPort } from '@gatehouse/net'
 import { StoreError } from '../errors.ts'
 
 /** A server of a {@link PostgresUrl}. */
@@ -64,12 +64,8 @@ function parseTls(query: string | undefined): boolean | undefined {
 }
 
 function decode(text: string, part: string): string {
-  let decoded: string
-  try {
-    decoded = decodeURIComponent(text)
-  } catch {
-    throw invalid(`its ${part} is not percent-encoded`)
-  }
+  const decoded = attempt(() => decodeURIComponent(text))
+  if (decoded === undefined) throw invalid(`its ${part} is not percent-encoded`)
   if (decoded === '') throw invalid(`its ${part} is empty`)
   if (CONTROL.test(decoded)) throw invalid(`its ${part} has control characters`)
   return decoded
