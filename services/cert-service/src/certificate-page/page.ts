@@ -1,13 +1,6 @@
 import { hash } from 'node:crypto'
 import { isIP } from 'node:net'
-import type {
-  AuditRecord,
-  CertificateRecord,
-  InService,
-  OrderRecord,
-  PastCertificate,
-  Transition,
-} from '@gatehouse/cert-store/port'
+import type { AuditRecord, OrderRecord, Transition } from '@gatehouse/cert-store/port'
 import { profileOf } from '@gatehouse/issuance/request'
 import { attempt } from '@gatehouse/net'
 import { buildChainPem, type Profile, parseCertificate } from '@gatehouse/pki'
@@ -25,7 +18,7 @@ import { issuerText, wayText } from '../pages/state.ts'
 import { page } from '../pages/style.ts'
 import { when, whenFromNow } from '../pages/time.ts'
 import { activity, history, transitions } from './history.ts'
-import { type Around, statusNotice } from './status.ts'
+import { type Around, type Shown, statusNotice } from './status.ts'
 
 interface Reading {
   readonly lang: Language
@@ -45,7 +38,7 @@ const ONLY_LOOK =
   'With an API key, you can look but not change anything. To make changes, sign in through the portal, or use the API.'
 
 export interface CertificateView extends NameView, Pick<Around, 'coverage' | 'lastSeen'> {
-  readonly record: CertificateRecord & InService
+  readonly record: Shown
   /** DER of the root that the chain leads to, if this service has it. */
   readonly root: Uint8Array | undefined
   readonly origin: string
@@ -85,7 +78,7 @@ export function certificatePage(view: CertificateView): Page {
 function pastOf(
   { lang, history: past, activity: entries }: NameView,
   domain: string,
-  shown?: PastCertificate,
+  shown?: Shown,
 ): SafeHtml {
   return html`
       ${section(say(lang, 'History of {domain}', { domain }), history(lang, past, shown))}

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { CertificateRecord, InService, OrderRecord } from '@gatehouse/cert-store/port'
+import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
 import { isEmbedded, nameOrNone, profileOf } from '@gatehouse/issuance/request'
 import { attempt } from '@gatehouse/net'
 import { buildChainPem, type Profile, parseCertificate } from '@gatehouse/pki'
@@ -23,6 +23,7 @@ import { isPerson } from '../policy/rules.ts'
 import { IdSchema, NAME, PEM, ProfileSchema } from '../schemas.ts'
 import { nameOf, originOf, requireVisitor, type Visitor } from '../visitors/visitors.ts'
 import { certificatePage, nameWithoutCertificatePage, orderPage } from './page.ts'
+import type { Shown } from './status.ts'
 
 const MAX_ENTRIES = 20
 const HEX = /^[0-9a-f]+$/i
@@ -74,16 +75,7 @@ async function showName(reply: FastifyReply, name: Subject): Promise<FastifyRepl
   const record = await findReadableByName(server, visitor, name)
   const [domain = ''] = record?.names ?? []
   if (record && domain !== name.text) return reply.redirect(nameHref(domain, name.profile))
-  if (record)
-    return showCertificate(reply, {
-      ...record,
-      isCurrent: true,
-      askedBy: null,
-      revokedAt: null,
-      revocationReason: null,
-      replacedBy: null,
-      downloadedAt: null,
-    })
+  if (record) return showCertificate(reply, { ...record, isCurrent: true })
   return showNameWithout(reply, name)
 }
 
@@ -118,10 +110,7 @@ async function showNameWithout(reply: FastifyReply, name: Subject): Promise<Fast
   throw notFound()
 }
 
-async function showCertificate(
-  reply: FastifyReply,
-  record: CertificateRecord & InService,
-): Promise<FastifyReply> {
+async function showCertificate(reply: FastifyReply, record: Shown): Promise<FastifyReply> {
   const { request } = reply
   const { server, visitor } = request
   const [domain = ''] = record.names

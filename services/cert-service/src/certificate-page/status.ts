@@ -31,8 +31,11 @@ export interface Around {
   readonly now: number
 }
 
+/** A certificate in service, or one with what became of it. */
+export type Shown = CertificateRecord & (InService | { readonly isCurrent: true })
+
 /** Tells how a certificate is now. */
-export function statusNotice(record: CertificateRecord & InService, around: Around): SafeHtml {
+export function statusNotice(record: Shown, around: Around): SafeHtml {
   return record.isCurrent
     ? notice(...currentStatus(record, around))
     : notice(...pastStatus(around.lang, record, around.history))

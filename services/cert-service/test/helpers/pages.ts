@@ -1,6 +1,7 @@
 import type {
   AuditRecord,
   CertificateRecord,
+  InService,
   OrderRecord,
   PastCertificate,
 } from '@gatehouse/cert-store/port'
@@ -66,8 +67,8 @@ export function page(overrides: Partial<Inventory> = {}) {
 }
 
 export const inService = (
-  changes: Partial<CertificateView['record']> = {},
-): CertificateView['record'] => ({
+  changes: Partial<CertificateRecord & InService> = {},
+): CertificateRecord & InService => ({
   ...{
     ...newCertificate({ ...changes, askedBy: 'psk:web' }),
     ...IN_SERVICE,
