@@ -83,7 +83,7 @@ const SCRIPTS: readonly Script[] = [
   },
   {
     title: 'A new certificate',
-    limit: 27,
+    limit: 26,
     async prepare(stage) {
       const { call } = await start(stage as Parameters<typeof start>[0])
       return (time) =>

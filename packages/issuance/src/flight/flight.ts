@@ -9,7 +9,7 @@ import { isMisdated, planRenewal, soonestRenewal } from '../times.ts'
 import { storeFailure } from './failure.ts'
 import { FlightOrder, type FlightPlan, originOf } from './order.ts'
 import type { IssuanceDeps } from './ports.ts'
-import { changeState, type FlightState, stepOf } from './states.ts'
+import { type FlightState, stepOf } from './states.ts'
 
 /** The pause between two looks at whether the certificate of a fallback is still needed, in ms. */
 const FALLBACK_CHECK_MS = 60_000
@@ -52,10 +52,6 @@ export class Flight {
     return this.#order.file('lease' in this.#state ? this.#state.lease : undefined)
   }
 
-  #become(next: FlightState): void {
-    this.#state = changeState(this.#state, next)
-  }
-
   /**
    * Has the certificate signed and stores it, or stores the failure. While another replica works on the
    * request key, waits for what comes of it.
@@ -71,7 +67,7 @@ export class Flight {
         const certificate = lease ? await this.#lead(lease) : await this.#follow()
         if (certificate) return certificate
       } finally {
-        if (this.#state.name !== 'landed') this.#become({ name: 'starting' })
+        if (this.#state.name !== 'landed') this.#state = { name: 'starting' }
         // Until it ends by itself, other replicas wait.
         if (lease) store.releaseLease(lease).catch(() => {})
       }
@@ -81,7 +77,7 @@ export class Flight {
   /** The certificate that another replica has issued since this one looked. */
   async #follow(): Promise<Certificate | undefined> {
     const { request, replaces } = this.plan
-    this.#become({ name: 'following' })
+    this.#state = { name: 'following' }
     await this.#deps.holdings.nextChange(request.requestKey, LOOK_EVERY)
     this.#closing.throwIfAborted()
     const certificate = await this.#findUsable()
@@ -92,7 +88,7 @@ export class Flight {
   async #lead(lease: Lease): Promise<Certificate | 'proven' | undefined> {
     const { request, actor, replaces, askedBy } = this.plan
     const { currentId, order } = lease
-    this.#become({ name: 'leading', lease })
+    this.#state = { name: 'leading', lease }
     if (currentId !== null && currentId !== replaces?.id) {
       const certificate = await this.#findUsable()
       if (certificate) return certificate
@@ -128,7 +124,7 @@ export class Flight {
     const successor = { askedBy: this.#order.sharer, replaces: await this.#findReplaced() }
     const leaf = { names, keyType, spki, csr: der, notAfter, lifetime, ...successor }
     const issued = await issuer.issue(leaf, this.#ioFor(lease, key))
-    this.#become({ name: 'storing', lease })
+    this.#state = { name: 'storing', lease }
     return this.#save(lease, key, issued)
   }
 
@@ -163,7 +159,7 @@ export class Flight {
     return {
       report: (step) => {
         // A flight that ends late has nothing to report any more.
-        if (this.#state.name === 'leading') this.#become({ ...this.#state, step })
+        if (this.#state.name === 'leading') this.#state = { ...this.#state, step }
       },
       checkpoint: this.#order.state,
       save: (state) => this.#order.save(state, key, lease),
@@ -201,7 +197,7 @@ export class Flight {
       { at: now, action, ...actor, names, serialNumber },
       { lease, predecessor: request.predecessor },
     )
-    this.#become({ name: 'landed' })
+    this.#state = { name: 'landed' }
     metrics?.issued.inc({ action })
     const isRenewal = replaces !== undefined || request.predecessor !== undefined
     events?.emit({ type: isRenewal ? 'renewed' : 'issued', certificate: record })

@@ -1,6 +1,6 @@
 import type { Lease } from '@gatehouse/cert-store/port'
 
-/** The state of a flight. With a lease, this replica does the work. */
+/** The state of a flight. With a lease, this replica does the work. What does not land is starting again. */
 export type FlightState =
   /** The flight asks for the lease. */
   | { readonly name: 'starting' }
@@ -12,20 +12,6 @@ export type FlightState =
   | { readonly name: 'storing'; readonly lease: Lease }
   /** The certificate was issued here, so that the audit row of that covers who asked first. */
   | { readonly name: 'landed' }
-
-const NEXT: Readonly<Record<FlightState['name'], readonly FlightState['name'][]>> = {
-  starting: ['following', 'leading'],
-  following: ['starting'],
-  leading: ['leading', 'storing', 'starting'],
-  storing: ['landed', 'starting'],
-  landed: [],
-}
-
-/** @throws Error if no flight goes that way */
-export function changeState({ name }: FlightState, next: FlightState): FlightState {
-  if (NEXT[name].includes(next.name)) return next
-  throw new Error(`A flight goes from ${name} to ${next.name}.`)
-}
 
 /** The steps as orders show them, until an issuer reports its own. */
 const STEPS: Readonly<Record<FlightState['name'], string>> = {
