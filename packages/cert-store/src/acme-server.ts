@@ -16,14 +16,13 @@ import type {
 } from './port/store.ts'
 import { ACCOUNT_KEPT, ORDER_KEPT } from './port/times.ts'
 import { isCovered } from './schema/coverage.ts'
-import { type Age, deleteOld, TEXTS } from './schema/sql.ts'
+import { type Age, DAY, deleteOld, TEXTS } from './schema/sql.ts'
 import { SERVED_ACCOUNTS, SERVED_ORDERS } from './schema/tables.ts'
 
 /** Orders that one client may have, and those of them that are open; accounts that one caller may have. */
 const MAX_ORDERS = 20_000
 const MAX_OPEN = 1_000
 const MAX_ACCOUNTS = 10_000
-const DAY = 86_400_000
 
 const BY_KEY = 'WHERE thumbprint = $1'
 const OPEN = `status IN ('pending', 'ready')`

@@ -1,11 +1,10 @@
 import type { Engine } from '@gatehouse/store'
 import type { EventRecord, Events } from './port/store.ts'
-import { MAX_ROWS, repeat } from './schema/sql.ts'
+import { DAY, MAX_ROWS, repeat } from './schema/sql.ts'
 import { EVENTS, TOLD } from './schema/tables.ts'
 
 /** The oldest events are dropped when more than this wait for a receiver. */
 const MAX_EVENTS = 10_000
-const DAY = 86_400_000
 
 // What a clock that was ahead wrote neither delays nor suppresses an event.
 const IF_OVER = ` WHERE told.until <= excluded.at OR told.at > excluded.at + ${DAY}`

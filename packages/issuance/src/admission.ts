@@ -6,6 +6,7 @@ import { issueFailed, nextTryOf, waitOf } from './failure.ts'
 import { emptyAt, freeAt, left, take } from './limits/bucket.ts'
 import type { CallerLimits } from './options/callers.ts'
 import { type Actor, type IssuanceRequest, preparationOf } from './request.ts'
+import { DAY } from './times.ts'
 
 /** Counts that are made at most, and the milliseconds between two of them. */
 const MAX_COUNTS = 20
@@ -15,7 +16,6 @@ const NEARLY = 0.8
 /** The tries of a name before its wait is over, by people or another configuration. */
 const RETRIES = { issuancesPerMinute: 0.5, burst: 5 }
 const MINUTE = 60_000
-const DAY = 86_400_000
 
 /** The service itself, as opposed to its callers. */
 export const SYSTEM: Actor = { actor: 'system', way: 'service' }

@@ -3,12 +3,11 @@ import type { AuditLog } from '../audit.ts'
 import type { Leases } from '../orders/leases.ts'
 import { type CertificateRecord, NAME_PAGE, type Renewals } from '../port/store.ts'
 import type { SharedChanges } from '../replicas/changes.ts'
-import { IDS, MAX_ROWS } from '../schema/sql.ts'
+import { DAY, IDS, MAX_ROWS } from '../schema/sql.ts'
 import { PUT_OFF } from '../schema/tables.ts'
 import { addTransitions, type SelectCertificates } from './certificates.ts'
 
 const MINUTE = 60_000
-const DAY = 86_400_000
 /** A claim of what another replica has just claimed gives nothing. */
 const MAX_TRIES = 3
 

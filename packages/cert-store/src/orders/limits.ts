@@ -1,10 +1,9 @@
 import { type Engine, groupCommit, indexable, type Transaction } from '@gatehouse/store'
 import type { Limits } from '../port/store.ts'
 import { type Reservation, Usage } from '../port/usage.ts'
-import { MAX_ROWS, repeat, TEXTS } from '../schema/sql.ts'
+import { DAY, MAX_ROWS, repeat, TEXTS } from '../schema/sql.ts'
 import { RESERVATIONS, USAGE } from '../schema/tables.ts'
 
-const DAY = 86_400_000
 /** Expired usage is kept this long by the run time, as the clock may be wrong. */
 const USAGE_KEPT_MS = 7 * DAY
 /** The use of callers is counted for minutes only, so a crash of the database may forget its last second. */

@@ -1,11 +1,9 @@
 import { type Engine, indexable, type Parameter, type Transaction } from '@gatehouse/store'
 import type { AccountRecord, Lease, OrderRecord, Orders } from '../port/store.ts'
-import { type Age, deleteOld, MAX_ROWS, TEXTS } from '../schema/sql.ts'
+import { type Age, DAY, deleteOld, MAX_ROWS, TEXTS } from '../schema/sql.ts'
 import { ACCOUNTS, CHALLENGES, ORDERS } from '../schema/tables.ts'
 import type { Leases } from './leases.ts'
 import { type OrderRow, orderOf } from './order-record.ts'
-
-const DAY = 86_400_000
 
 const BY_REQUEST_KEY = 'WHERE request_key = $1'
 const OF_REQUEST_KEYS = `WHERE request_key IN (${TEXTS})`

@@ -1,6 +1,6 @@
 import type { Engine, Parameter } from '@gatehouse/store'
 
-const DAY = 86_400_000
+export const DAY = 86_400_000
 /** Rows of a table that one statement deletes or changes. */
 export const MAX_ROWS = 250
 /** SQL: the texts, and the ids, of the first parameter, a JSON array. */

@@ -19,10 +19,8 @@ import {
 import { requireNamedFile } from '@gatehouse/service-kit/config'
 import { IssuanceError } from '../errors.ts'
 import type { CaConfig } from '../options/ca.ts'
-import { hasBegun } from '../times.ts'
+import { DAY, HOUR, hasBegun } from '../times.ts'
 
-const HOUR = 3_600_000
-const DAY = 24 * HOUR
 export const YEAR = 365 * DAY
 
 export interface AuthorityOptions extends Omit<CaConfig, 'permitted'> {

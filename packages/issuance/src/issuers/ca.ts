@@ -1,7 +1,7 @@
 import type { CrlRecord } from '@gatehouse/cert-store/port'
 import { type Authority, parseCertificate } from '@gatehouse/pki'
 import { IssuanceError } from '../errors.ts'
-import { hasBegun } from '../times.ts'
+import { DAY, hasBegun } from '../times.ts'
 import {
   type AuthorityDeps,
   type AuthorityOptions,
@@ -15,7 +15,6 @@ import type { SignedCertificate } from './issuer.ts'
 import { type LeafRequest, SigningLine } from './line.ts'
 
 const SECOND = 1_000
-const DAY = 86_400_000
 const CRL_LIFETIME = 7 * DAY
 const CRL_REBUILD_AFTER = DAY
 

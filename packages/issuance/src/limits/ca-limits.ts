@@ -1,10 +1,8 @@
 import { hash } from 'node:crypto'
 import { parseIp } from '@gatehouse/net'
 import { directoryOf, type IssuerConfig } from '../options/issuers.ts'
+import { DAY, HOUR } from '../times.ts'
 import type { Limit } from './bucket.ts'
-
-const HOUR = 3_600_000
-const DAY = 24 * HOUR
 
 /** The limits of one CA. An absent limit is unknown, or there is none. */
 export type CaLimits = {

@@ -1,7 +1,7 @@
 import type { Store, Usage } from '@gatehouse/cert-store/port'
 import { IssuanceError } from '../errors.ts'
 import { directoryOf, type IssuerConfig } from '../options/issuers.ts'
-import { spanOf, toTime } from '../times.ts'
+import { DAY, HOUR, spanOf, toTime } from '../times.ts'
 import { emptyAt, freeAt, left, take } from './bucket.ts'
 import {
   type CaLimits,
@@ -17,11 +17,11 @@ import {
 } from './ca-limits.ts'
 
 /** Milliseconds for which a CA knows for certain that names had a certificate. */
-const KNOWN_MS = 90 * 86_400_000
+const KNOWN_MS = 90 * DAY
 /** An order for the same names counts as a renewal after so long. One at once gets no more than a first one. */
-const RENEWED_AFTER_MS = 86_400_000
+const RENEWED_AFTER_MS = DAY
 /** An order without news for so long will not lead to a certificate. */
-const ABANDONED_MS = 3_600_000
+const ABANDONED_MS = HOUR
 
 export interface Budget extends Quota {
   readonly left: number

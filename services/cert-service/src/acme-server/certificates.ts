@@ -8,7 +8,7 @@ import {
 } from '@gatehouse/acme/server'
 import type { CertificateRecord, InService, ServedAccount } from '@gatehouse/cert-store/port'
 import { type Actor, profileOf, readName } from '@gatehouse/issuance/request'
-import { askAgainAfter, renewalWindow, toTime } from '@gatehouse/issuance/times'
+import { askAgainAfter, HOUR, renewalWindow, toTime } from '@gatehouse/issuance/times'
 import { hasCode } from '@gatehouse/net'
 import { buildChainPem, parseCertificate } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -18,7 +18,6 @@ import { verifyReader, verifySigned } from './requests.ts'
 import { addLink } from './urls.ts'
 
 const PEM = 'application/pem-certificate-chain'
-const HOUR = 3_600_000
 
 type Issued = CertificateRecord & InService
 

@@ -1,8 +1,7 @@
 import type { CertificateRecord, NewEvent } from '@gatehouse/cert-store/port'
 import type { CertEvent } from '@gatehouse/issuance'
-import { describeTimes, planRenewal, toTime } from '@gatehouse/issuance/times'
+import { DAY, describeTimes, planRenewal, toTime } from '@gatehouse/issuance/times'
 
-const DAY = 86_400_000
 const YEAR = 366 * DAY
 
 interface EventHead {

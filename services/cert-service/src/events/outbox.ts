@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { EventRecord } from '@gatehouse/cert-store/port'
 import type { CertEvent, Events } from '@gatehouse/issuance'
-import { backoff } from '@gatehouse/issuance/times'
+import { backoff, DAY } from '@gatehouse/issuance/times'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ReceiverConfig } from '../config/events.ts'
@@ -10,7 +10,6 @@ import { describeEvent, lateness, onceOf } from './event.ts'
 import { createReceiver, type Receiver } from './receiver.ts'
 
 const SECOND = 1_000
-const DAY = 86_400 * SECOND
 const SEND_EVERY = SECOND
 const LOOK_EVERY = 300 * SECOND
 const GIVE_UP_AFTER = 7 * DAY

@@ -1,15 +1,13 @@
 import { retentionOf } from '@gatehouse/cert-store/port'
 import { renewalsOf } from '@gatehouse/issuance'
 import { type IssuanceRequest, parseRequest } from '@gatehouse/issuance/request'
-import { RENEW_EVERY } from '@gatehouse/issuance/times'
+import { DAY, HOUR, RENEW_EVERY } from '@gatehouse/issuance/times'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { CertServiceConfig } from '../config/schema.ts'
 
 const SECOND = 1_000
 export const CHECK_STORE_EVERY = 5 * SECOND
-const HOUR = 3_600 * SECOND
-const DAY = 24 * HOUR
 const NEEDS_OPERATOR =
   'the CA needs its operator: set the clock if it is wrong, or see the guide of the embedded CA'
 

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Certificate } from '@gatehouse/issuance'
 import type { Actor } from '@gatehouse/issuance/request'
-import { hasBegun } from '@gatehouse/issuance/times'
+import { HOUR, hasBegun } from '@gatehouse/issuance/times'
 import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { CertError } from '../errors.ts'
@@ -9,7 +9,6 @@ import { isOf } from '../lookup/certificates.ts'
 import { mayAll } from '../policy/authorize.ts'
 import type { Program } from '../policy/rules.ts'
 
-const HOUR = 3_600_000
 /** Certificates that are read before other work gets a turn. */
 const PAGE = 100
 /** Bytes of all cached documents; 10,000 certificates have some 30 million. */

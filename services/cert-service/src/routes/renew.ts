@@ -3,7 +3,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { CertificateRecord } from '@gatehouse/cert-store/port'
 import type { IssuanceResult } from '@gatehouse/issuance'
 import { limitLifetime, readName } from '@gatehouse/issuance/request'
-import { isMisdated, planRenewal, renewalWindow, toTime } from '@gatehouse/issuance/times'
+import { DAY, isMisdated, planRenewal, renewalWindow, toTime } from '@gatehouse/issuance/times'
 import { durationOf, optional } from '@gatehouse/service-kit/config'
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -24,7 +24,6 @@ import { certificateAnswer, describeOrder, guarded, OrderSchema, TargetSchema } 
 import { sendResult } from './certificate.ts'
 import { pagesOf } from './withdraw.ts'
 
-const DAY = 86_400_000
 /** Clients that never ask are listed by their certificates, up to this number. */
 const MAX_LISTED = 100
 
