@@ -63,7 +63,6 @@ async function locate(task: Task, io: OrderIo): Promise<Task> {
  */
 export async function authorize(tasks: readonly Task[], io: OrderIo): Promise<void> {
   const runs = await Promise.allSettled(tasks.map((task) => prove(task, io)))
-  io.signal?.throwIfAborted()
   const failures = runs.flatMap((run) => (run.status === 'rejected' ? [run.reason] : []))
   const refusals = failures.filter((error): error is AcmeError => outcomeOf(error) === 'final')
   if (refusals.length > 1) throw combine(refusals)

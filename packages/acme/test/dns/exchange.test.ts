@@ -22,6 +22,13 @@ function withId(message: Buffer, id: number): Buffer {
   return changed
 }
 
+/** The type of the question is before its class, which ends the message. */
+function ofType(message: Buffer, type: number): Buffer {
+  const changed = Buffer.from(message)
+  changed.writeUInt16BE(type, message.length - 4)
+  return changed
+}
+
 function uint16(value: number): Buffer {
   const bytes = Buffer.alloc(2)
   bytes.writeUInt16BE(value)
@@ -99,6 +106,7 @@ t.test('ignores datagrams that are not the answer', async (t) => {
       request,
       withId(answerTo(request), request.readUInt16BE() ^ 1),
       answerTo(Buffer.concat([request.subarray(0, 13), Buffer.from('b'), request.subarray(14)])),
+      ofType(answerTo(request), 1),
       answerTo(request, FLAG.authoritative),
     ],
     (_request, socket) => socket.destroy(),

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
-import { type OrderState, type Solver, step } from '../../src/index.ts'
-import { enrol, last, orderFor, recordingSolver, run, stepsOf, WHOLE } from '../helpers.ts'
+import { type OrderIo, type OrderState, type Solver, step } from '../../src/index.ts'
+import { enrol, last, orderFor, problem, recordingSolver, run, stepsOf, WHOLE } from '../helpers.ts'
 import type { Kind, Reply } from '../scripted-ca/index.ts'
 
 t.test('lets the CA validate while the answer is in place', async (t) => {
@@ -59,6 +59,34 @@ t.test('reports why a name failed, and lets the other names end', async (t) => {
   )
   t.equal(log.filter((line) => line.startsWith('cleanUp')).length, 3)
   t.equal(present.size, 0)
+})
+
+/** An order whose answer the CA has not been told of, and its authorization as long as that is so. */
+async function authorizing(io: OrderIo) {
+  let state: OrderState = await orderFor(['a.example'])
+  while (state.step !== 'authorizing') state = await step(state, io)
+  const [task] = state.tasks
+  if (!task) throw new Error('nothing is to be proven')
+  const { type, token, identifier, challengeUrl: url } = task
+  const challenges = [{ type, token, url, status: 'pending' }]
+  return { state, pending: { status: 'pending', identifier, challenges } }
+}
+
+t.test('asks the CA once to validate, although it does not begin yet', async (t) => {
+  const { io, ca } = await enrol(t)
+  const { state, pending } = await authorizing(io)
+  const looks = Array.from({ length: 5 }, () => ({ body: pending }))
+  ca.answer('authorization', ...looks, { body: { ...pending, status: 'valid' } })
+  ca.always('challenge', { body: {} })
+  t.equal((await step(state, io)).step, 'ordered')
+  t.equal(ca.count('challenge'), 1)
+})
+
+t.test('reports why the CA does not begin to validate', async (t) => {
+  const { io, ca } = await enrol(t)
+  const { state } = await authorizing(io)
+  ca.always('challenge', problem(429, 'rateLimited', { 'retry-after': '3600' }))
+  await t.rejects(step(state, io), { code: 'ACME_RATE_LIMITED', retryAfterMs: 3_600_000 })
 })
 
 t.test('ends the order at once if the CA fails to validate', async (t) => {

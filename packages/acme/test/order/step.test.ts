@@ -96,6 +96,39 @@ t.test('proves names before there is a CSR', async (t) => {
   }
 })
 
+t.test('looks at an order that is ready before it is used', async (t) => {
+  const rows: [what: string, reply: Reply, outcome: object][] = [
+    ['it is gone', problem(404, 'malformed'), { step: 'created' }],
+    ['it is not shown', problem(403, 'unauthorized'), { step: 'created' }],
+    ['a fault of the CA', problem(500, 'serverInternal'), { code: 'ACME_SERVER_INTERNAL' }],
+    ['a closed connection', 'reset', { code: 'ACME_UNREACHABLE' }],
+  ]
+  const { io, ca } = await enrol(t)
+  let ready: OrderState = prepareOrder([parseName('a.example')], {})
+  while (!isPrepared(ready)) ready = await step(ready, io)
+  for (const [what, reply, outcome] of rows) {
+    ca.answer('order', reply)
+    t.match(await step(ready, io).catch((error) => error), outcome, what)
+  }
+})
+
+t.test('takes no order for other names than it requested', async (t) => {
+  const { io, ca } = await enrol(t)
+  const others = [
+    [{ type: 'dns', value: 'bank.example' }],
+    ['a.example', 'bank.example'].map((value) => ({ type: 'dns', value })),
+    [],
+  ]
+  for (const identifiers of others) {
+    const body = { status: 'pending', identifiers, authorizations: [], finalize: '/finalize/x' }
+    ca.answer('newOrder', { headers: { location: '/order/x' }, body })
+    await t.rejects(step(await orderFor(['a.example']), io), {
+      code: 'ACME_ANSWER_INVALID',
+      message: 'the order has other names than requested',
+    })
+  }
+})
+
 t.test('an order without a CSR ends before it is ready', async (t) => {
   const { io, ca } = await enrol(t)
   const placed = await step(prepareOrder([parseName('app.example')], {}), io)
@@ -304,14 +337,23 @@ t.test('a profile and what is replaced are asked for', async (t) => {
 })
 
 t.test('takes the preferred chain if there is one', async (t) => {
-  const roots = ['Root One', 'Root Two', 'Root Three']
-  const rows: [preferredChain: string | undefined, issuer: string, downloads: number][] = [
+  const many = Array.from({ length: 9 }, (_, i) => `Root ${i}`)
+  type Row = [
+    preferredChain: string | undefined,
+    issuer: string,
+    downloads: number,
+    roots?: string[],
+  ]
+  const rows: Row[] = [
     [undefined, 'Root One R1', 1],
     ['Root One', 'Root One R1', 1],
     ['Root Three', 'Root Three R1', 3],
     ['Root Nine', 'Root One R1', 3],
+    ['Root 5', 'Root 5 R1', 6, many],
+    ['Root 6', 'Root 0 R1', 6, many],
   ]
-  for (const [preferredChain, issuer, downloads] of rows) {
+  const three = ['Root One', 'Root Two', 'Root Three']
+  for (const [preferredChain, issuer, downloads, roots = three] of rows) {
     const { io, ca } = await enrol(t, { roots })
     const options = { ...(preferredChain && { preferredChain }) }
     const { chain } = last(await run(await orderFor(['a.example'], options), io), 'downloaded')

@@ -38,7 +38,12 @@ async function google(t: Test, { values = [], conflicts = 0, refuse }: World = {
     }
     if (url.pathname === `${PROJECT}/managedZones/zone-public/rrsets`) {
       t.equal(url.searchParams.get('name'), `${NAME}.`)
-      return { body: rrdatas.length === 0 ? {} : { rrsets: [{ ...SET, rrdatas }] } }
+      const others = [
+        { ...SET, name: 'other.test.', rrdatas: ['"of-another-name"'] },
+        { ...SET, type: 'A', rrdatas: ['192.0.2.1'] },
+      ]
+      const rrsets = [...others, ...(rrdatas.length === 0 ? [] : [{ ...SET, rrdatas }])]
+      return { body: { rrsets } }
     }
     if (method === 'GET') return { body: { id: '7', status: ++polls < 2 ? 'pending' : 'done' } }
     if (races-- > 0) return { status: 412, body: { error: { message: 'Precondition not met' } } }

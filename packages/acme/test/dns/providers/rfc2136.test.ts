@@ -31,14 +31,18 @@ interface Answer {
   readonly rcode?: number
   readonly records?: DnsAnswer[]
   readonly isSigned?: boolean
+  readonly isAuthoritative?: boolean
 }
 
 /** Writes an answer as a name server does, without help of what is tested. */
-function write(request: DnsMessage, { rcode = 0, records = [], isSigned = true }: Answer): Buffer {
+function write(
+  request: DnsMessage,
+  { rcode = 0, records = [], isSigned = true, isAuthoritative = true }: Answer,
+): Buffer {
   const packet = {
     id: request.id,
     type: 'response' as const,
-    flags: FLAG.authoritative | rcode,
+    flags: (isAuthoritative ? FLAG.authoritative : 0) | rcode,
     questions: [...request.questions],
     answers: records,
   }
@@ -68,7 +72,7 @@ const tsigLength = ({ additionals }: DnsMessage) =>
   KEY.length + 10 + (additionals.at(-1)?.data.length ?? 0)
 
 /** A primary of `example.test` that remembers the updates. */
-async function primary(t: Test, answer: Answer = {}, changes: object = {}) {
+async function primary(t: Test, answer: Answer = {}, changes: object = {}, soa: Answer = {}) {
   const updates: DnsMessage[] = []
   const server = createServer((socket) => {
     socket
@@ -82,7 +86,7 @@ async function primary(t: Test, answer: Answer = {}, changes: object = {}) {
         const isUpdate = request.flags === FLAG.update
         if (isUpdate) updates.push(request)
         const isZone = !isUpdate && request.questions[0]?.name === 'example.test'
-        const given = isUpdate ? answer : isZone ? { records: [SOA] } : { rcode: 3 }
+        const given = isUpdate ? answer : isZone ? { records: [SOA], ...soa } : { rcode: 3 }
         const reply = write(request, given)
         socket.end(Buffer.concat([uint16(reply.length), reply]))
       })
@@ -150,5 +154,8 @@ t.test('fails: no zone, no server', async (t) => {
   await t.rejects(provider.present(recordAt('_acme-challenge.other.test'), signal), {
     code: 'ACME_DNS_NO_ZONE',
   })
+  const cache = await primary(t, {}, {}, { isAuthoritative: false })
+  await t.rejects(cache.provider.present(recordAt(NAME), signal), { code: 'ACME_DNS_NO_ZONE' })
+  t.strictSame(cache.updates, [], 'a server that only has heard of the zone')
   await t.rejects(primary(t, {}, { server: 'ns 1' }), { code: 'ACME_DNS_PROVIDER' })
 })

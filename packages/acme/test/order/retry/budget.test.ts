@@ -7,13 +7,36 @@ const refusal = (status: number, retryAfterMs?: number) =>
   toError(undefined, { status, ...(retryAfterMs !== undefined && { retryAfterMs }) })
 
 t.test('retries temporary errors with growing delays until the time is over', async (t) => {
+  const growing = [250, 500, 1_000, 2_000, 4_000, 8_000]
+  const rows: [ms: number, waits: number[]][] = [
+    [20_000, growing],
+    [15_750, growing],
+    [15_749, growing.slice(0, -1)],
+    [50_000, [...growing, 15_000, 15_000]],
+  ]
+  for (const [ms, expected] of rows) {
+    const clock = hurriedClock()
+    const patience = createRetryBudget(ms, { clock })
+    const waits: number[] = []
+    for (let at = clock.now(); await patience.waitAfter(refusal(500)); at = clock.now())
+      waits.push(clock.now() - at)
+    t.strictSame(waits, expected, `${ms} ms`)
+  }
+})
+
+t.test('waits no longer in all when the clock is set back', async (t) => {
+  const stopped = { ...hurriedClock(), now: () => 0 }
+  const patience = createRetryBudget(20_000, { clock: stopped })
+  let waits = 0
+  while (waits < 20 && (await patience.waitAfter(refusal(500)))) waits++
+  t.equal(waits, 6)
+})
+
+t.test('waits a moment, also if the CA asks for none', async (t) => {
   const clock = hurriedClock()
   const start = clock.now()
-  const patience = createRetryBudget(20_000, { clock })
-  const waits: number[] = []
-  for (let at = start; await patience.waitAfter(refusal(500)); at = clock.now())
-    waits.push(clock.now() - at)
-  t.strictSame(waits, [250, 500, 1000, 2000, 4000, 8000])
+  await createRetryBudget(20_000, { clock }).waitAfter(refusal(503, 0))
+  t.equal(clock.now() - start, 250)
 })
 
 t.test('counts the time of requests, too', async (t) => {
