@@ -163,6 +163,7 @@ t.test('invalid allow rules are refused', async (t) => {
     [{ emailDomains: ['*.example.com'] }, 'PROFILE_ALLOW_INVALID'],
     [{ emailDomains: ['bücher.example'] }, 'PROFILE_ALLOW_INVALID'],
     [{ emailDomains: ['example.com', ''] }, 'PROFILE_ALLOW_INVALID'],
+    [{ emailDomains: [`${'a.'.repeat(126)}ab`] }, 'PROFILE_ALLOW_INVALID'],
     ['', 'PROFILE_CONDITION_INVALID'],
     ['Anyone', 'PROFILE_CONDITION_INVALID'],
     ['ada@example.com', 'PROFILE_CONDITION_INVALID'],

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
+import { emailDomain } from '../src/claims.ts'
 import { fromClaims, type Profile } from '../src/index.ts'
 import { ADA } from './ada.ts'
 import { anyClaims, identifiedClaims } from './arbitrary.ts'
@@ -59,7 +60,14 @@ t.test('the name is the best that the provider shared', async (t) => {
 })
 
 t.test('only a plain e-mail address is kept', async (t) => {
-  const good = ['a@b', "o'neil+x@mail.example.com", 'a.b@xn--bcher-kva.example', 'A@EXAMPLE.com']
+  const longest = `${'a'.repeat(64)}@${`${'b'.repeat(61)}.`.repeat(3)}com`
+  const good = [
+    'a@b',
+    longest,
+    "o'neil+x@mail.example.com",
+    'a.b@xn--bcher-kva.example',
+    'A@EXAMPLE.com',
+  ]
   for (const email of good)
     t.strictSame(read({ email, email_verified: true }).email, { address: email, verified: true })
 
@@ -79,7 +87,15 @@ t.test('only a plain e-mail address is kept', async (t) => {
       'ä@b',
     ],
     ...['a@bücher.example', 'a\u202e@b', 'a@b,c@d', '<a@b>', 'a@b_c', `${'a'.repeat(65)}@b`],
-    ...[`a@${'b'.repeat(64)}`, `a@${'b.'.repeat(130)}c`, 7, true, ['a@b'], { address: 'a@b' }],
+    ...[
+      `${longest}m`,
+      `a@${'b'.repeat(64)}`,
+      `a@${'b.'.repeat(130)}c`,
+      7,
+      true,
+      ['a@b'],
+      { address: 'a@b' },
+    ],
   ]
   for (const email of bad)
     t.equal(read({ email, email_verified: true }).email, undefined, JSON.stringify(email))
@@ -98,6 +114,11 @@ t.test('only a plain e-mail address is kept', async (t) => {
   ]
   for (const [claims, expected] of verified)
     t.equal(read({ email: 'a@b', ...claims }).email?.verified, expected, JSON.stringify(claims))
+})
+
+t.test('the domain of an address is after its last @', async (t) => {
+  t.equal(emailDomain('ada@Example.COM'), 'example.com')
+  t.equal(emailDomain('ada@evil.example@example.com'), 'example.com')
 })
 
 t.test('only an http(s) URL is kept as picture', async (t) => {
@@ -194,6 +215,9 @@ t.test('a claim that is not kept is unknown, not missing', async (t) => {
     t.strictSame({ ...claims }, { sub: '1', _claim_names: { [name]: 'unknown' } })
   }
   t.strictSame(read({ deep: deep(4) }).claims.deep, deep(4), 'four levels are kept')
+  const bio = 'x'.repeat(4_094)
+  t.equal(read({ bio }).claims.bio, bio, '4,096 characters of JSON are kept')
+  t.throws(() => read({ bio: `${bio}x` }).claims.bio, { code: 'PROFILE_CLAIM_UNKNOWN' })
   t.strictSame(
     read({ _claim_names: { groups: 's' }, groups: ['a'] }).groups,
     ['a'],
@@ -206,6 +230,7 @@ t.test('too many claims and too long names are refused', async (t) => {
   const many = (count: number) =>
     Object.fromEntries(Array.from({ length: count }, (_, i) => [`c${i}`, 1]))
   t.equal(Object.keys(read(many(199)).claims).length, 200)
+  t.equal(read({ ['x'.repeat(256)]: 1 }).claims['x'.repeat(256)], 1)
   const refused = [many(200), { _claim_names: many(201) }, { ['x'.repeat(257)]: 1 }]
   for (const claims of refused) t.throws(() => read(claims), { code: 'PROFILE_CLAIMS_INVALID' })
 })

@@ -225,6 +225,8 @@ t.test('invalid conditions are refused with a column', async (t) => {
     ['Group("a") ? 1 : 2', 1, /the result is a int/],
     ['"a" && true', 1, /bool/],
     ['Group("a\0b")', 9, /control character/],
+    ['\0true', 1, /control character/],
+    ['true && mcp.tool == "x"', 9, /mcp is known in policies/],
     ['Group("a")\u0085', 11, /control character/],
     ['Group(`a\ud800`)', 9, /lone surrogate/],
     [`${'('.repeat(40)}true${')'.repeat(40)}`, 33, /too many parts or levels/],
@@ -238,6 +240,19 @@ t.test('invalid conditions are refused with a column', async (t) => {
     t.match(error, { code: 'PROFILE_CONDITION_INVALID', message, column }, what)
     t.match(error?.message, `, at column ${column}`)
   }
+})
+
+t.test('a condition of a request reads three members of mcp', async (t) => {
+  for (const member of ['method', 'tool', 'resource'])
+    t.ok(compileCondition(`mcp.${member} == "x"`, 'request').readsMcp, member)
+  const refused: [source: string, message: RegExp][] = [
+    ['mcp == claims', /mcp without a member is not offered/],
+    ['mcp["tool"] == "x"', /mcp without a member is not offered/],
+    ['mcp.name == "x"', /the member mcp.name is not offered/],
+    ['mcp.__proto__ == "x"', /the member mcp.__proto__ is not offered/],
+  ]
+  for (const [source, message] of refused)
+    t.throws(() => compileCondition(source, 'request'), { message }, source)
 })
 
 t.test('the length of a condition is limited', async (t) => {
@@ -468,6 +483,25 @@ t.test('the scopes with which a condition would hold', async (t) => {
     t.notOk(condition.holds(programs.token), source)
     t.strictSame(condition.wantedScopes(programs.token), scopes, source)
     t.notOk(condition.holds(programs.token), 'asking grants nothing')
+  }
+})
+
+t.test('the scopes that an agent needs, whoever it acts for', async (t) => {
+  const call = (name: string) => ({ method: 'tools/call', name })
+  const rows: [source: string, mcp: ReturnType<typeof call> | undefined, scopes: string[]][] = [
+    ['Scope("a")', undefined, ['a']],
+    ['Group("other") && Role("other") && Scope("a")', undefined, ['a']],
+    ['Group("other")', undefined, []],
+    ['caller.method == "session" && Scope("a")', undefined, []],
+    ['caller.method == "agent" && Scope("a")', undefined, ['a']],
+    ['mcp.tool == "search" && Scope("a")', call('search'), ['a']],
+    ['mcp.tool == "search" && Scope("a")', call('delete'), []],
+    ['mcp.tool == "search" && Scope("a")', undefined, []],
+  ]
+  for (const [source, mcp, scopes] of rows) {
+    t.strictSame(compileCondition(source, 'request').scopesOfAgents(mcp), scopes, source)
+    t.notOk(decide('Group("other")'), 'nobody else is taken for a member by that')
+    t.notOk(decide('Scope("a")'), 'nor has its scopes')
   }
 })
 

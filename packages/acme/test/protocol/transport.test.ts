@@ -43,8 +43,16 @@ t.test('needs one more request if the CA has forgotten all nonces', async (t) =>
     ca.exchanges.slice(before).map(({ kind }) => kind),
     ['newAccount', 'newAccount'],
   )
-  await transport.send(register(who), who)
-  t.equal(ca.exchanges.length, before + 3, 'the others that it gave before are not tried')
+  const then = ca.exchanges.length
+  await Promise.all([1, 2].map(() => transport.send(register(who), who)))
+  t.strictSame(
+    ca.exchanges
+      .slice(then)
+      .map(({ kind }) => kind)
+      .toSorted(),
+    ['newAccount', 'newAccount', 'newNonce'],
+    'the others that it gave before are not tried',
+  )
 })
 
 t.test('keeps 32 nonces at most', async (t) => {
