@@ -144,6 +144,38 @@ t.test('leaves the answers of a stopped order in place until the CA has decided'
   t.strictSame(log, ['present a.example', 'cleanUp a.example'], 'taken away when it is resumed')
 })
 
+t.test('an order that is stopped has not failed, although a name was refused', async (t) => {
+  const stop = new AbortController()
+  const refused = Promise.withResolvers<void>()
+  const { io, log, solver } = await enrol(t, {
+    validate: async ({ identifier }) => (identifier.value === 'a.example' ? 'dns' : undefined),
+  })
+  const transport: OrderIo['transport'] = {
+    directory: (signal) => io.transport.directory(signal),
+    get: (url, process, signal) => io.transport.get(url, process, signal),
+    async send(call, signer, signal) {
+      const answer = await io.transport.send(call, signer, signal)
+      if (Object(answer).status === 'invalid') refused.resolve()
+      return answer
+    },
+  }
+  const stopping: Solver = {
+    ...solver,
+    async present(task, signal) {
+      if (task.identifier.value === 'a.example') return solver.present(task, signal)
+      await refused.promise
+      await new Promise(setImmediate)
+      stop.abort(new Error('shutting down'))
+      signal.throwIfAborted()
+    },
+  }
+  const stopped = { ...io, transport, signal: stop.signal, solversFor: () => [stopping] }
+  let state: OrderState = await orderFor(['a.example', 'b.example'])
+  while (state.step !== 'authorizing') state = await step(state, stopped)
+  await t.rejects(step(state, stopped), { message: 'shutting down' })
+  t.strictSame(log, ['present a.example'])
+})
+
 t.test('cleans up an order that was refused while it was stopped', async (t) => {
   const { io, log, state } = await stopAtValidation(t, () => 'dns')
   t.equal(last(await run(state, io), 'failed').error.code, 'ACME_DNS')
