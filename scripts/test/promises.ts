@@ -101,7 +101,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
       'The store contains no private key',
       SEALED,
       `${CERT}/resilience.test.ts: no private key is stored unsealed, and none is reused for a renewal`,
-      `${CERT_STORE}/sealing/keyring.test.ts: a master key inside the data folder is refused, by any name`,
+      `${CERT_STORE}/sealing/master-key.test.ts: a master key inside the data folder is refused, by any name`,
     ],
     [
       'Memory and time stay bounded',
@@ -171,7 +171,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     [
       'Keys are sealed with AES-256-GCM',
       `${CERT_STORE}/sealing/keyring.test.ts: a data key cannot take the place of another`,
-      `${CERT_STORE}/sealing/keyring.test.ts: a master key inside the data folder is refused, by any name`,
+      `${CERT_STORE}/sealing/master-key.test.ts: a master key inside the data folder is refused, by any name`,
     ],
     ['**data folder or database, and', DEFINITION],
     ['Store them on separate volumes.', ADVICE],

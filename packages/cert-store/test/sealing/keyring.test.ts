@@ -1,22 +1,11 @@
-import { randomBytes } from 'node:crypto'
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { openSqliteStore, storeFile } from '../../src/engines/sqlite.ts'
+import { Keyring, openDataKeys, PURPOSES, type Purpose } from '../../src/sealing/keyring.ts'
 import { createMasterKey, openKeyring } from '../../src/sealing/master-key.ts'
+import { testStore } from '../helpers/store.ts'
 
 const secret = Buffer.from('a private key')
 const context = Buffer.from('its certificate')
@@ -67,106 +56,203 @@ t.test('a data key cannot take the place of another', async (t) => {
   t.throws(() => swapped.open(sealed, context), { code: 'STORE_CORRUPT' })
 })
 
-t.test('the master key is made at first, for its owner alone, and kept', async (t) => {
-  const { masterKeyFile, options, store } = await testKeyring(t)
-  t.match(readFileSync(masterKeyFile, 'utf8'), /^[A-Za-z0-9+/]{43}=\n$/)
-  t.equal(statSync(masterKeyFile).mode & 0o777, 0o600)
-  t.equal(statSync(join(masterKeyFile, '..')).mode & 0o777, 0o700)
-  const before = readFileSync(masterKeyFile)
-  await openKeyring(options)
-  t.same(readFileSync(masterKeyFile), before)
-  const { check, dataKeys } = (await store.loadKeyring())!
-  const bytes = Buffer.from(before.toString(), 'base64')
-  for (const stored of [check, ...dataKeys.map(({ wrapped }) => wrapped)]) {
-    t.notOk(Buffer.from(stored).includes(bytes), 'it is not in the store')
+const LEASE = 2 ** 16
+const MOST = 2 ** 32
+
+/** A store with a keyring that can be kept from saving, and what opens data keys upon it. */
+async function testKeys(t: Test) {
+  const { store, folder } = await testStore(t)
+  const master = await createMasterKey(`${folder}/master.key`)
+  t.ok(await store.createKeyring(master.check))
+  const counted = t.capture(store, 'countSeals', store.countSeals)
+  const unwraps = t.capture(master, 'unwrap', master.unwrap)
+  const open = async () => openDataKeys({ store, stored: await store.loadKeyring(), master })
+  const records = async (purpose: Purpose) =>
+    (await store.loadKeyring())!.dataKeys.filter((key) => key.purpose === purpose)
+  const count = async (purpose: Purpose, seals: number) => {
+    const [record] = await records(purpose)
+    await store.countSeals(record!.id, seals - record!.seals)
+  }
+  /** Keeps the store from saving until it is called back. */
+  const block = () => {
+    const other = new DatabaseSync(storeFile(folder))
+    other.exec('BEGIN IMMEDIATE')
+    return () => other.close()
+  }
+  return { store, folder, open, records, count, counted, block, unwraps }
+}
+
+/** Lets the store come to rest: its writes are one behind the other. */
+const rest = async ({ store }: Pick<Awaited<ReturnType<typeof testKeys>>, 'store'>) => {
+  await new Promise(setImmediate)
+  await store.addAudit([]).catch(() => {})
+  await new Promise(setImmediate)
+}
+
+t.test('seals are counted before they are made, at each start anew', async (t) => {
+  const { open, records } = await testKeys(t)
+  const first = await open()
+  const { id } = (await records('leaf'))[0]!
+  t.match(await records('leaf'), [{ id, seals: LEASE }])
+  t.equal(first.take('leaf'), id)
+  await open()
+  t.match(await records('leaf'), [{ id, seals: 2 * LEASE }])
+})
+
+t.test('a data key that has done its work is followed by another, and still opens', async (t) => {
+  const { open, records, count } = await testKeys(t)
+  const first = await open()
+  const { id } = (await records('leaf'))[0]!
+  await count('leaf', MOST - LEASE)
+  t.equal((await open()).take('leaf'), id, 'up to the last seal')
+  const next = await open()
+  t.not(next.take('leaf'), id)
+  t.match(await records('leaf'), [{ seals: MOST }, { seals: LEASE }])
+  t.ok(next.key(id).equals(first.key(id)))
+})
+
+t.test('the next seals are counted while there are some left', async (t) => {
+  const { open, records, counted } = await testKeys(t)
+  const keys = await open()
+  for (let i = 0; i < 5 * LEASE; i++) {
+    keys.take('leaf')
+    if (i % 1000 === 0) await new Promise(setImmediate)
+  }
+  t.equal(counted().length, 5, 'once each')
+  t.match(await records('leaf'), [{ seals: (1 + 5) * LEASE }])
+})
+
+t.test('keys that are made at one time are not one', async (t) => {
+  const { store, open, records, count } = await testKeys(t)
+  await open()
+  for (const purpose of ['leaf', 'root'] as const) await count(purpose, MOST - LEASE)
+  const keys = await open()
+  for (let i = 0; i <= LEASE / 2; i++) {
+    keys.take('leaf')
+    keys.take('root')
+  }
+  await rest({ store })
+  t.not(keys.take('leaf'), keys.take('root'))
+  t.equal((await records('leaf')).length + (await records('root')).length, 4)
+})
+
+t.test('replicas that add data keys at one time add different ones, and open all', async (t) => {
+  const { open, records, count } = await testKeys(t)
+  await open()
+  await count('leaf', MOST)
+  await count('account', MOST)
+  const replicas = await Promise.all(Array.from({ length: 4 }, open))
+  const leaf = await records('leaf')
+  t.equal(
+    leaf.slice(1).reduce((sum, { seals }) => sum + seals, 0),
+    4 * LEASE,
+    'each has counted seals of its own',
+  )
+  const ids = [...leaf, ...(await records('account'))].map(({ id }) => id)
+  t.equal(new Set(ids).size, ids.length)
+  for (const keys of replicas) {
+    await keys.refresh()
+    t.ok(leaf.slice(1).some(({ id }) => id === keys.take('leaf')))
+    for (const id of ids) t.ok(keys.key(id).equals(replicas[0]!.key(id)))
   }
 })
 
-t.test('a first start that was killed while it wrote the key begins anew', async (t) => {
-  const folder = join(testFolder(t, { 'master.key.draft': 'AAA' }), 'data')
-  const store = await openSqliteStore({ folder })
-  await openKeyring({ masterKeyFile: join(folder, '..', 'master.key'), folder, store })
-  await store.close()
-  t.same(readdirSync(join(folder, '..')).sort(), ['data', 'master.key'])
+t.test('a data key that another replica has used up is not used', async (t) => {
+  const { store, open, records, count } = await testKeys(t)
+  const keys = await open()
+  const { id } = (await records('leaf'))[0]!
+  await count('leaf', MOST)
+  for (let i = 0; i <= LEASE / 2; i++) keys.take('leaf')
+  await rest({ store })
+  t.match((await records('leaf')).slice(1), [{ seals: LEASE }])
+  for (let i = LEASE / 2 + 1; i < LEASE; i++)
+    if (keys.take('leaf') !== id)
+      t.fail('what was counted is used first, while the others learn of the next')
+  t.not(keys.take('leaf'), id)
 })
 
-t.test('a store without keyring takes the key that lies there', async (t) => {
-  const base = testFolder(t)
-  const masterKeyFile = join(base, 'master.key')
-  await createMasterKey(masterKeyFile)
-  const text = readFileSync(masterKeyFile)
-  const folder = join(base, 'data')
-  const store = await openSqliteStore({ folder })
-  await openKeyring({ masterKeyFile, folder, store })
-  await store.close()
-  t.same(readFileSync(masterKeyFile), text)
+t.test(
+  'replicas that start at the same time for the first time have the same data keys',
+  async (t) => {
+    const { store, open } = await testKeys(t)
+    const replicas = await Promise.all(Array.from({ length: 5 }, open))
+    const { dataKeys } = (await store.loadKeyring())!
+    t.strictSame(
+      dataKeys.map(({ purpose, seals }) => [purpose, seals]),
+      PURPOSES.map((purpose) => [purpose, 5 * LEASE]),
+    )
+    for (const keys of replicas)
+      for (const { id } of dataKeys) t.ok(keys.knows(id), `${id} is known without a refresh`)
+  },
+)
+
+t.test('a data key that a failover has lost is added again', async (t) => {
+  const { store, open, records, folder } = await testKeys(t)
+  const keys = await open()
+  const [leaf] = await records('leaf')
+  const db = new DatabaseSync(storeFile(folder), { timeout: 5_000 })
+  db.exec(`DELETE FROM data_keys WHERE id = ${leaf!.id}`)
+  db.close()
+  t.same(await records('leaf'), [])
+  await keys.refresh()
+  t.strictSame(
+    (await records('leaf')).map(({ wrapped }) => wrapped),
+    [leaf!.wrapped],
+  )
+  t.equal((await store.loadKeyring())!.dataKeys.length, PURPOSES.length)
 })
 
-const anotherKey = `${randomBytes(32).toString('base64')}\n`
-const faults: [what: string, message: RegExp, harm: (file: string) => void][] = [
-  ['is absent', /does not exist/, (file) => rmSync(file)],
-  [
-    'is of another store',
-    /is not the key of this store/,
-    (file) => writeFileSync(file, anotherKey),
-  ],
-  ['is empty', /not hold 32 bytes/, (file) => writeFileSync(file, '')],
-  ['is cut short', /not hold 32 bytes/, (file) => writeFileSync(file, anotherKey.slice(4))],
-  ['is longer', /not hold 32 bytes/, (file) => writeFileSync(file, anotherKey.repeat(2))],
-  ['is a folder', /Cannot read/, (file) => replaceByFolder(file)],
-  ['may be read by others', /open to other users/, (file) => chmodSync(file, 0o604)],
-  ['may be written by its group', /open to other users/, (file) => chmodSync(file, 0o660)],
-]
-
-for (const [what, message, harm] of faults) {
-  t.test(`a master key that ${what} stops the start, and no new one is made`, async (t) => {
-    const { masterKeyFile, options, store } = await testKeyring(t)
-    const before = await store.loadKeyring()
-    harm(masterKeyFile)
-    const left = snapshot(masterKeyFile)
-    const error = await openKeyring(options).catch((error) => error)
-    t.match(error, { code: 'CERT_MASTER_KEY_UNUSABLE', message })
-    t.match(error.message, /^[^\n]+$/)
-    t.notMatch(error.message, anotherKey.trim().slice(4, -4), 'no key is told')
-    t.same(snapshot(masterKeyFile), left)
-    t.same(await store.loadKeyring(), before)
-  })
-}
-
-t.test('a master key that its group may read is taken', async (t) => {
-  const { masterKeyFile, options } = await testKeyring(t)
-  chmodSync(masterKeyFile, 0o440)
-  await t.resolves(openKeyring(options))
+t.test('under another master key no data key is added', async (t) => {
+  const { store, open } = await testKeys(t)
+  const { check } = (await store.loadKeyring())!
+  t.ok(await store.replaceKeyring({ check: Buffer.alloc(32), dataKeys: [] }, check))
+  await t.rejects(open(), { code: 'STORE_UNAVAILABLE' })
 })
 
-t.test('a master key inside the data folder is refused, by any name', async (t) => {
-  const { options, folder, base, masterKeyFile } = await testKeyring(t)
-  symlinkSync(folder, join(base, 'alias'))
-  symlinkSync(join(folder, 'real.key'), join(base, 'link.key'))
-  const misplaced = { code: 'CERT_MASTER_KEY_UNUSABLE', message: /inside the data folder/ }
-  const inside = [
-    join(folder, 'master.key'),
-    join(folder, 'deep', 'master.key'),
-    join(folder, '..key'),
-    join(base, 'keys', '..', 'data', 'master.key'),
-    join(base, 'alias', 'master.key'),
-  ]
-  for (const file of inside) {
-    const refused = openKeyring({ ...options, masterKeyFile: file })
-    await t.rejects(refused, misplaced, file.slice(base.length))
-    t.notOk(existsSync(file))
+t.test('what cannot be counted is not sealed, until it can be again', async (t) => {
+  const { store, open, block } = await testKeys(t)
+  const keys = await open()
+  const unblock = block()
+  for (let i = 0; i < LEASE; i++) keys.take('leaf')
+  t.throws(() => keys.take('leaf'), { code: 'STORE_UNAVAILABLE' })
+  await rest({ store })
+  t.doesNotThrow(() => keys.take('root'), 'the other purposes go on')
+  unblock()
+  t.throws(() => keys.take('leaf'), { code: 'STORE_UNAVAILABLE' })
+  await rest({ store })
+  t.doesNotThrow(() => keys.take('leaf'))
+})
+
+t.test('the data key of the root is in memory only while it is used', async (t) => {
+  const { open, unwraps } = await testKeys(t)
+  const keys = await open()
+  for (const [purpose, count] of [
+    ['leaf', 1],
+    ['intermediate', 1],
+    ['root', 3],
+  ] as const) {
+    const id = keys.take(purpose)
+    for (let i = 0; i < 3; i++) keys.key(id)
+    t.equal(unwraps().length, count, purpose)
   }
-  renameSync(masterKeyFile, join(folder, 'real.key'))
-  const linked = openKeyring({ ...options, masterKeyFile: join(base, 'link.key') })
-  await t.rejects(linked, misplaced, 'through a link')
+  for (const unwrap of unwraps())
+    t.ok(
+      'returned' in unwrap && Buffer.alloc(32).equals(unwrap.returned as Buffer),
+      'no bytes are left',
+    )
 })
 
-function replaceByFolder(file: string): void {
-  rmSync(file)
-  mkdirSync(file, 0o700)
-}
-
-function snapshot(file: string): unknown {
-  if (!existsSync(file)) return undefined
-  return statSync(file).isDirectory() ? 'folder' : readFileSync(file, 'utf8')
-}
+t.test('what another replica sealed with a new data key opens', async (t) => {
+  const { open, count } = await testKeys(t)
+  const [keys, early] = [await open(), new Keyring(await open())]
+  const derived = new Keyring(keys).derive('leaf', 'a secret')
+  await count('leaf', MOST)
+  const late = new Keyring(await open())
+  const sealed = late.seal('leaf', secret, context)
+  t.throws(() => early.open(sealed, context), { code: 'STORE_CORRUPT' })
+  t.same(await early.openAny(sealed, context), secret)
+  for (const keyring of [early, late])
+    t.same(keyring.derive('leaf', 'a secret'), derived, 'and what is derived stays the same')
+  t.notSame(late.derive('leaf', 'another secret'), derived)
+  await t.rejects(early.openAny(Buffer.of(1, 0), context), { code: 'STORE_CORRUPT' })
+})

@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
+import type { CertificateRecord } from '../../src/port/store.ts'
 import { type Opened, onBothEngines, until } from '../helpers/engines.ts'
 import { NOW, newAudit, newCertificate } from '../helpers/store.ts'
 
@@ -8,6 +9,103 @@ const MANY = 25_000
 const AT_ONCE = 250
 /** What the clock showed that was ahead. */
 const AHEAD = NOW + 300 * DAY
+const domains = (records: readonly CertificateRecord[]) => records.map(({ names }) => names[0])
+
+onBothEngines(
+  'what begins in the future is due once, if a clock dated it that was ahead',
+  async (t, { store }) => {
+    const HOUR = DAY / 24
+    const add = (name: string, begins: number, madeAt: number, overrides = {}) =>
+      store.addCertificate(
+        newCertificate({
+          names: [name],
+          notBefore: begins,
+          notAfter: begins + 7 * DAY,
+          renewAt: begins + 3 * DAY,
+          ...overrides,
+        }),
+        newAudit({ at: madeAt }),
+      )
+    await add('right.example', NOW - 60_000, NOW)
+    await add('renewed.example', NOW + 5 * DAY, NOW + 5 * DAY)
+    await add('renewed.example', NOW, NOW)
+    await add('not-renewed.example', NOW + 5 * DAY, NOW + 5 * DAY, { renewAt: null })
+    t.equal(await store.hasFuture(NOW), false)
+    await add('ahead.example', NOW + 5 * DAY, NOW + 5 * DAY)
+    await add('ca-ahead.example', NOW + 5 * DAY, NOW)
+    t.equal(await store.hasFuture(NOW), true)
+    t.same(await store.makeFutureDue(NOW), ['ca|server|p256|ahead.example'])
+    t.same(domains(await store.claimDue(NOW, 9)), ['ahead.example'])
+    t.same(await store.makeFutureDue(NOW), [], 'once')
+    await add('twice.example', NOW + 45 * DAY, NOW + 45 * DAY, { renewAt: NOW + 5 * DAY })
+    t.same(
+      await store.makeFutureDue(NOW),
+      ['ca|server|p256|twice.example'],
+      'also where a clock made it due that was ahead by less',
+    )
+    t.same(await store.makeFutureDue(NOW + DAY), ['ca|server|p256|ca-ahead.example'], 'later again')
+    t.equal(await store.hasFuture(NOW + 45 * DAY - HOUR), true)
+    t.equal(await store.hasFuture(NOW + 45 * DAY), false)
+  },
+)
+
+onBothEngines('windows of renewal, as far as there is a renewal', async (t, { store }) => {
+  const { id } = await store.addCertificate(newCertificate({ checkAt: NOW }), newAudit())
+  await store.addCertificate(newCertificate({ requestKey: 'none', names: ['b.test'] }), newAudit())
+  const until = NOW + 9 * DAY
+  const claim = (now: number) => store.claimUnchecked(now, 9, until)
+  const ids = async (now: number) => (await claim(now)).map((one) => one.id)
+  t.same(await ids(NOW - 1), [])
+  t.same(await ids(NOW), [id])
+  const window = {
+    checkAt: NOW + DAY,
+    windowStart: NOW + 1,
+    windowEnd: NOW + 3,
+    explanationUrl: 'https://ca.test/why',
+  }
+  await store.setRenewalWindow(id, { ...window, renewAt: NOW + 2 })
+  t.same(await ids(NOW), [])
+  t.match(await claim(NOW + DAY), [{ ...window, renewAt: NOW + 2 }])
+  await store.setRenewAt(id, null)
+  t.same(await ids(until), [])
+  await store.setRenewalWindow(id, { ...window, renewAt: NOW + 2 })
+  t.match(await store.list({ after: 0, limit: 1 }), [{ renewAt: null }], 'it stays let go')
+})
+
+onBothEngines(
+  'what is planned later than anything is planned is brought forward',
+  async (t, { store }) => {
+    const window = { windowStart: NOW, windowEnd: NOW + 80 * DAY, explanationUrl: null }
+    for (const [what, days, checkDays, windows, brought] of [
+      ['two thirds of its life', 60, 0.5, undefined, [60, 0.5]],
+      ['later', 61, 2, undefined, [0, 0]],
+      ['later, as its window says', 80, 1, window, [80, 1]],
+      ['later than its window', 81, 1, window, [0, 1]],
+      ['let go', null, null, undefined, [null, null]],
+    ] as const)
+      await t.test(what, async (t) => {
+        const at = (one: number | null) => (one === null ? null : NOW + one * DAY)
+        const { id } = await store.addCertificate(
+          newCertificate({ notAfter: NOW + 90 * DAY, renewAt: at(days), checkAt: at(checkDays) }),
+          newAudit(),
+        )
+        if (windows)
+          await store.setRenewalWindow(id, {
+            ...windows,
+            checkAt: at(checkDays),
+            renewAt: NOW + days * DAY,
+          })
+        await store.bringForward(NOW)
+        const [record] = await store.findByDomain('app.example.com')
+        t.same([record?.renewAt, record?.checkAt ?? null], brought.map(at))
+      })
+
+    const late = newCertificate({ notAfter: NOW + 90 * DAY, renewAt: NOW + 89.5 * DAY })
+    await store.addCertificate(late, newAudit())
+    await store.bringForward(NOW + 89 * DAY)
+    t.match(await store.findByDomain('app.example.com'), [{ renewAt: late.renewAt }], 'or by a day')
+  },
+)
 
 /** Adds a certificate, and as many like it as there are to be. Gives its request key. */
 async function addMany({ store, sql }: Opened): Promise<string> {

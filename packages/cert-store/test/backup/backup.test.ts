@@ -11,17 +11,13 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import type { AuditEntry } from '@gatehouse/cert-store/port'
-import type { IssuerConfig } from '@gatehouse/issuance/options'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
-import { backup, restore } from '../../../../packages/cert-store/src/backup/backup.ts'
-import { openSqliteStore } from '../../../../packages/cert-store/src/engines/sqlite.ts'
-import { openKeyring } from '../../../../packages/cert-store/src/sealing/master-key.ts'
-import { newAudit, newCertificate } from '../../../../packages/cert-store/test/helpers/store.ts'
-import { detachRoot, rekey, rollover } from '../../src/cli/keys.ts'
-
-const ISSUER = { name: 'acme' } as IssuerConfig
+import { backup, restore } from '../../src/backup/backup.ts'
+import { openSqliteStore } from '../../src/engines/sqlite.ts'
+import type { AuditEntry } from '../../src/port/store.ts'
+import { openKeyring } from '../../src/sealing/master-key.ts'
+import { newAudit, newCertificate } from '../helpers/store.ts'
 
 /** A running service's store and keyring, and where a copy would go. */
 async function running(t: Test) {
@@ -117,26 +113,16 @@ const foreign: [what: string, make: (store: string) => void][] = [
   ['is no database', (store) => writeFileSync(store, 'x'.repeat(9999))],
 ]
 for (const [what, make] of foreign)
-  t.test(`a store file that ${what} gives no backup, and every command fails`, async (t) => {
+  t.test(`a store file that ${what} gives no backup`, async (t) => {
     const base = testFolder(t, { data: {} })
     const [folder, file] = [join(base, 'data'), join(base, 'copy.db')]
     make(join(folder, 'store.db'))
     const before = readFileSync(join(folder, 'store.db'))
     const code = 'STORE_CORRUPT'
     const message = /^[^\n]+$/
-    const masterKeyFile = join(base, 'master.key')
     await t.rejects(backup({ folder, file }), { code, message })
     t.notOk(existsSync(file))
-    await t.rejects(rekey({ path: folder, masterKeyFile }), { code, message }, 'rekey')
-    await t.rejects(
-      detachRoot({ path: folder, masterKeyFile, file }),
-      { code, message },
-      'detach-root',
-    )
-    const account = { path: folder, masterKeyFile, issuers: [ISSUER], name: ISSUER.name }
-    await t.rejects(rollover(account), { code, message }, 'rollover')
     t.same(readFileSync(join(folder, 'store.db')), before, 'and the file is as it was')
-    t.notOk(existsSync(masterKeyFile))
   })
 
 t.test('a killed service leaves a store that can be backed up', async (t) => {
