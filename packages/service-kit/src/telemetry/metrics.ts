@@ -1,5 +1,5 @@
 import Fastify from 'fastify'
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import { listenError, type Running } from '../run-app.ts'
 
 /** The values that each label may have, or a function that gives them; any other is counted as `other`. */
@@ -82,19 +82,6 @@ export class Metrics {
         for (const sample of values.slice(0, max)) this.set(sample.labels, sample.value)
       },
     })
-  }
-
-  histogram<const L extends LabelLists = Record<never, never>>({
-    buckets,
-    ...options
-  }: MetricOptions<L> & { buckets?: readonly number[] }): {
-    observe(value: number, labels?: LabelsOf<L>): void
-  } {
-    const histogram = new Histogram({
-      ...this.configure(options),
-      ...(buckets && { buckets: [...buckets] }),
-    })
-    return { observe: (value, values) => histogram.observe(bounded(options, values), value) }
   }
 
   /** The metrics in the Prometheus text format. */
