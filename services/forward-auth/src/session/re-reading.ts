@@ -1,4 +1,4 @@
-import type { Provider, RedirectProvider } from '@gatehouse/identity-providers'
+import type { Provider, RedirectProvider, SignedIn } from '@gatehouse/identity-providers'
 import { type Condition, Congestion } from '@gatehouse/net'
 import type { HealthReport } from '@gatehouse/service-kit/http'
 import type { FastifyInstance } from 'fastify'
@@ -308,12 +308,10 @@ export class ReReading {
   }
 
   /** Notes what a sign-in brought: with a refresh token its provider can be asked again, without any token it cannot. */
-  noteTokens(
-    { refresh, access, refreshUntil = Number.POSITIVE_INFINITY }: ProviderTokens,
-    portal: Portal,
-    provider: RedirectProvider | undefined,
-  ): void {
+  noteTokens({ profile, tokens }: SignedIn, portal: Portal): void {
+    const provider = portal.providers.get(profile.provider)
     if (provider?.type !== 'redirect') return
+    const { refresh, access, refreshUntil = Number.POSITIVE_INFINITY } = tokens
     const name = `${portal.name}/${provider.name}`
     const isAsked = portal.session.refresh !== undefined && provider.reReads
     const isShort = refreshUntil - this.#app.clock.now() < (portal.session.refresh ?? 0)
@@ -357,7 +355,7 @@ export class ReReading {
   }
 }
 
-type ProviderTokens = Parameters<RedirectProvider['reRead']>[0]
+type ProviderTokens = SignedIn['tokens']
 type ReRead = Awaited<ReturnType<RedirectProvider['reRead']>>
 
 /** A session that its provider was asked about. */

@@ -195,11 +195,6 @@ export class Records implements SessionFollower {
     }
   }
 
-  /** Adds a session. Resolves with false if the provider has ended it meanwhile. */
-  begin(row: SessionRow): Promise<boolean> {
-    return this.#store.beginSession(row)
-  }
-
   /** Replaces what a session says. Resolves with false if it has ended or was changed meanwhile. */
   async update(row: SessionRow): Promise<boolean> {
     const isDone = await this.#store.updateSession(row)

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import jwt, { type JWT, type SignOptions } from '@fastify/jwt'
-import type { Provider, RedirectProvider, SignedIn } from '@gatehouse/identity-providers'
-import type { Condition } from '@gatehouse/net'
+import type { RedirectProvider, SignedIn } from '@gatehouse/identity-providers'
 import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { DecodedJwt } from 'fast-jwt'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -10,7 +9,7 @@ import { LRUCache } from 'lru-cache'
 import { FwaError } from '../errors.ts'
 import { isSigned } from '../keys/key-ring.ts'
 import type { Portal } from '../portal/portals.ts'
-import { issuerOf, type Site } from '../sites.ts'
+import { issuerOf, type Site, type SiteHost } from '../sites.ts'
 import { appCookieName, MAX_TOKEN_LENGTH, readCookie, sessionCookieName } from '../web/cookies.ts'
 import type { Realm } from '../web/realm.ts'
 import { MAX_SKEW } from './assertion-keys.ts'
@@ -89,10 +88,7 @@ const REQUIRED = {
 }
 
 /** The host of an app of a portal. */
-interface AppHost extends Realm {
-  readonly host: { readonly name: string }
-  readonly authority: string
-}
+type AppHost = Realm & Pick<SiteHost, 'host' | 'authority'>
 
 /** The result of a sign-in, from which a session is made. */
 export interface NewSession extends Realm {
@@ -103,9 +99,9 @@ export interface NewSession extends Realm {
 /** The sessions of all portals: records in the store, and signed tokens in cookies that name them. */
 export class Sessions {
   readonly records: Records
+  readonly reReading: ReReading
   readonly #app: FastifyInstance
   readonly #jwts: Readonly<Record<TokenKind, JWT>>
-  readonly #reReading: ReReading
   #visitors = new WeakMap<Session, Visitor>()
   readonly #verified = new LRUCache<string, SessionToken & { readonly kind: TokenKind }>({
     maxSize: CACHE_BYTES,
@@ -121,7 +117,7 @@ export class Sessions {
     this.#app = app
     this.#jwts = jwts
     this.records = records
-    this.#reReading = reReading
+    this.reReading = reReading
   }
 
   /**
@@ -178,7 +174,8 @@ export class Sessions {
    * @throws FwaError as {@link atApp}
    */
   find(sid: string, realm: Realm): Visitor | undefined | Promise<Visitor | undefined> {
-    this.#assertFresh()
+    const staleness = this.#app.authStore.staleness?.()
+    if (staleness) throw staleness
     const session = this.records.find(sid)
     return session instanceof Promise
       ? session.then((read) => this.#believe(read, realm))
@@ -202,7 +199,7 @@ export class Sessions {
   #asToday(visitor: Visitor, realm: Realm) {
     const { session } = visitor
     if (!session.isReadable) return visitor
-    const current = this.#reReading.current(session, realm.portal)
+    const current = this.reReading.current(session, realm.portal)
     return current instanceof Promise
       ? current.then((read) => read && this.#visitor(read, realm))
       : current && visitor
@@ -214,35 +211,20 @@ export class Sessions {
    *
    * @throws FwaError FWA_SESSION_TOO_LARGE, STORE_UNAVAILABLE
    */
-  async begin(
-    { portal, site, signedIn, browser }: NewSession,
-    browserSession?: Session,
-  ): Promise<Session | undefined> {
-    const { profile, tokens, issuedAt } = signedIn
-    const provider = portal.providers.get(profile.provider) as RedirectProvider | undefined
-    this.#reReading.noteTokens(tokens, portal, provider)
-    const now = this.#app.clock.now()
-    const digests = digestsOf(portal.name, profile, signedIn.sid, provider?.relation)
+  async begin(newSession: NewSession, browserSession?: Session): Promise<Session | undefined> {
+    const { portal, site, signedIn } = newSession
+    this.reReading.noteTokens(signedIn, portal)
     const { lifetime, idle = null } = portal.session
-    const row = {
-      ...digests,
-      parent: null,
-      portal: portal.name,
-      issuedAt: issuedAt ?? Math.floor(now / 1_000),
-      ...{ begun: now, lastSeen: now, reRead: now, ends: now + lifetime, idle, lease: 0 },
-    }
-    const issuer = issuerOf({ portal, site })
-    const { claims, provider: name } = profile
+    const row = this.#newRow(newSession, lifetime, idle)
     const seal = (sid: string, rev: number, previous: Session['authentications'] = []) => {
-      const authentications = authenticationsAfter(previous, claims)
-      const contents = { issuer, provider: name, claims, authentications, tokens, browser }
+      const contents = contentsOf(newSession, previous)
       const sealed = sealSession({ ...row, sid, rev }, contents, this.#app.keys.record)
       return { row: sealed, session: sessionOf(sealed, contents) }
     }
-    const anew = seal(randomBytes(16).toString('base64url'), 1)
+    const anew = seal(randomSid(), 1)
     // It throws for what no cookie could hold, before anything is written.
     this.sessionToken(anew.session, site)
-    let current = browserSession?.person === digests.person ? browserSession : undefined
+    let current = browserSession?.person === row.person ? browserSession : undefined
     while (current) {
       const renewed = seal(current.sid, current.rev + 1, current.authentications)
       if (await this.records.update(renewed.row)) return renewed.session
@@ -254,7 +236,7 @@ export class Sessions {
       if (!isNewer) await this.records.endOne(current)
       current = isNewer ? newest : undefined
     }
-    return (await this.records.begin(anew.row)) ? anew.session : undefined
+    return (await this.#app.authStore.beginSession(anew.row)) ? anew.session : undefined
   }
 
   /**
@@ -264,33 +246,30 @@ export class Sessions {
    * @param previous - the authentications of the session of their browser
    * @throws FwaError FWA_SESSION_TOO_LARGE, STORE_UNAVAILABLE
    */
-  async beginOffline(
-    { portal, site, signedIn, browser }: NewSession,
-    previous: Session['authentications'],
-  ): Promise<void> {
-    const { profile, tokens, issuedAt } = signedIn
-    const provider = portal.providers.get(profile.provider) as RedirectProvider | undefined
-    if (!isLasting(tokens)) return
-    const now = this.#app.clock.now()
+  async beginOffline(newSession: NewSession, previous: Session['authentications']): Promise<void> {
+    const { portal, signedIn } = newSession
+    if (!isLasting(signedIn.tokens)) return
+    const { authStore, keys } = this.#app
     const lifetimes = portal.gate.programs.resources.map(({ lifetime = 0 }) => lifetime)
-    const row = {
-      // A session at the provider may end without it.
-      ...digestsOf(portal.name, profile, undefined, provider?.relation),
-      ...{ parent: null, portal: portal.name, issuedAt: issuedAt ?? Math.floor(now / 1_000) },
-      ...{ begun: now, lastSeen: now, reRead: now, lease: 0, rev: 1 },
-      ...{ ends: now + Math.max(...lifetimes), idle: OFFLINE_IDLE },
+    const newRow = this.#newRow(newSession, Math.max(...lifetimes), OFFLINE_IDLE)
+    // A session at the provider may end without it.
+    const row = { ...newRow, providerSid: null, sid: randomSid(), rev: 1 }
+    const contents = { ...contentsOf(newSession, previous), isOffline: true }
+    await authStore.beginSession(sealSession(row, contents, keys.record))
+  }
+
+  /** The row of a session that begins now, but for its ID and revision. */
+  #newRow({ portal, signedIn }: NewSession, lifetime: number, idle: number | null) {
+    const { profile, sid, issuedAt } = signedIn
+    const provider = portal.providers.get(profile.provider) as RedirectProvider | undefined
+    const now = this.#app.clock.now()
+    return {
+      ...digestsOf(portal.name, profile, sid, provider?.relation),
+      parent: null,
+      portal: portal.name,
+      issuedAt: issuedAt ?? Math.floor(now / 1_000),
+      ...{ begun: now, lastSeen: now, reRead: now, ends: now + lifetime, idle, lease: 0 },
     }
-    const contents = {
-      issuer: issuerOf({ portal, site }),
-      provider: profile.provider,
-      claims: profile.claims,
-      authentications: authenticationsAfter(previous, profile.claims),
-      tokens,
-      browser,
-      isOffline: true,
-    }
-    const sid = randomBytes(16).toString('base64url')
-    await this.records.begin(sealSession({ ...row, sid }, contents, this.#app.keys.record))
   }
 
   /** The session of the agents of a person that lasts until a time at least, and is as good as that of their browser. */
@@ -306,16 +285,11 @@ export class Sessions {
     })?.sid
   }
 
-  /** Returns the condition of a provider, which decides whether requests wait for it. */
-  conditionOf(provider: Provider): Condition {
-    return this.#reReading.conditionOf(provider)
-  }
-
   /** A token of the provider that is valid for a while, for an app; undefined if there is none. */
   async providerToken({ session, portal }: Visitor, kind: 'access' | 'id') {
     const token = await this.#keptToken(session.sid, kind)
     if (token !== undefined) return token
-    await this.#reReading.renew(session, portal)
+    await this.reReading.renew(session, portal)
     return this.#keptToken(session.sid, kind)
   }
 
@@ -396,8 +370,8 @@ export class Sessions {
   }
 
   async #visitorOf(claims: SessionToken, realm: Realm): Promise<Visitor | undefined> {
-    if (this.#isOver(claims)) return undefined
-    const { sid, rev } = claims
+    const { sid, rev, exp } = claims
+    if (this.#app.clock.now() >= exp * 1_000) return undefined
     const pendingVisitor = this.find(sid, realm)
     const visitor = pendingVisitor instanceof Promise ? await pendingVisitor : pendingVisitor
     if (visitor?.session.issuer !== claims.iss) return undefined
@@ -406,10 +380,6 @@ export class Sessions {
     this.records.forget(sid)
     const newest = await this.find(sid, realm)
     return newest && rev <= newest.session.rev ? newest : undefined
-  }
-
-  #isOver({ exp }: SessionToken): boolean {
-    return this.#app.clock.now() >= exp * 1_000
   }
 
   /** Notes the use of a session by a request, unless it may not be used from the address: undefined then. */
@@ -440,11 +410,21 @@ export class Sessions {
     const visitor = newest && !this.#isIdle(newest) && this.#visitor(newest, realm)
     return visitor ? this.#asToday(visitor, realm) : undefined
   }
+}
 
-  #assertFresh(): void {
-    const error = this.#app.authStore.staleness?.()
-    if (error) throw error
-  }
+function randomSid(): string {
+  return randomBytes(16).toString('base64url')
+}
+
+/** What a session keeps of a sign-in, after the authentications of before. */
+function contentsOf(
+  { signedIn, browser, ...realm }: NewSession,
+  previous: Session['authentications'],
+) {
+  const { profile, tokens } = signedIn
+  const { provider, claims } = profile
+  const authentications = authenticationsAfter(previous, claims)
+  return { issuer: issuerOf(realm), provider, claims, authentications, tokens, browser }
 }
 
 /** The end of an ID token that was verified, in ms. */

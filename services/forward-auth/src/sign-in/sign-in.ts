@@ -245,7 +245,7 @@ function chooser(
     icon: provider.icon,
     color: provider.color,
     href: pageUrl(realm, `/providers/${provider.name}`, query),
-    condition: sessions.conditionOf(provider),
+    condition: sessions.reReading.conditionOf(provider),
   }))
   return signInPage({ ...reader, choices, returnTo: validateReturnUrl(query.rd, site) })
 }
