@@ -44,7 +44,7 @@ export class ClientDocuments {
 
   constructor(deps: ClientDocumentsDeps) {
     this.#deps = deps
-    this.#rate = new SignInRate(() => deps.clock.now(), RATE)
+    this.#rate = new SignInRate(deps.clock.now)
   }
 
   /**
@@ -77,7 +77,7 @@ export class ClientDocuments {
   }
 
   #startReading(url: URL, person: string): Promise<OAuthClient> {
-    this.#rate.require(person, 'too many clients were new')
+    this.#rate.require(person, 'too many clients were new', RATE)
     const reading = this.#read(url).finally(() => this.#reading.delete(url.href))
     this.#reading.set(url.href, reading)
     return reading

@@ -13,14 +13,11 @@ const MAX_PEOPLE = 10_000
  */
 export class SignInRate {
   readonly #now: () => number
-  readonly #limit: typeof SIGN_INS
   /** The time at which the bucket of each person is full again. */
   readonly #fullAt = new LRUCache<string, number>({ max: MAX_PEOPLE })
 
-  /** @param limit - another one, for what else a person may not do too often */
-  constructor(now: () => number, limit = SIGN_INS) {
+  constructor(now: () => number) {
     this.#now = now
-    this.#limit = limit
   }
 
   /**
@@ -28,7 +25,7 @@ export class SignInRate {
    *
    * @param limit - of what else is counted for a person
    */
-  take(person: string, { burst, interval } = this.#limit): number {
+  take(person: string, { burst, interval } = SIGN_INS): number {
     const now = this.#now()
     const latest = now + burst * interval
     // Limited to an empty bucket, in case the clock was set back.
@@ -40,8 +37,8 @@ export class SignInRate {
   }
 
   /** Counts what a client does for a person. @throws FwaError FWA_RATE_LIMITED if there was too much of it */
-  require(person: string, message: string): void {
-    const retryAfter = this.take(person)
+  require(person: string, message: string, limit = SIGN_INS): void {
+    const retryAfter = this.take(person, limit)
     if (retryAfter > 0) throw new FwaError('FWA_RATE_LIMITED', message, { retryAfter })
   }
 }
