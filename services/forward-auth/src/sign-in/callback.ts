@@ -67,8 +67,7 @@ async function receiveCallback(
   const { request, server } = reply
   const { state } = request.query as { state?: unknown }
   const cookieHeader = request.headers.cookie
-  const { portal, site } = realm
-  const outcome = await server.logins.complete(portal, site, { provider, state, cookieHeader })
+  const outcome = await server.logins.complete(realm, { provider, state, cookieHeader })
   const login = outcome.kind === 'unknown' ? undefined : outcome.login
   refuseDuplicate(request, realm, login?.returnTo)
   if (outcome.kind === 'valid')

@@ -69,11 +69,10 @@ async function sendToProvider(
 ): Promise<FastifyReply> {
   const { realm, returnTo, hop, chooseAccount = false, restarts = 0 } = start
   const { stepUp, isOffline } = start
-  const { portal, site } = realm
   const { logins } = reply.server
-  const redirectUri = redirectUriOf(site, portal, provider.name)
+  const redirectUri = redirectUriOf(realm.site, realm.portal, provider.name)
   const login = { provider: provider.name, redirectUri, returnTo, hop, restarts, stepUp, isOffline }
-  const { secrets, cookies } = logins.begin(portal, site, login, reply.request.headers.cookie)
+  const { secrets, cookies } = logins.begin(realm, login, reply.request.headers.cookie)
   // The provider shows its consent page only if it gave nothing without.
   const offlinePrompt = isOffline ? (restarts === 0 ? 'none' : 'consent') : undefined
   const demands = { chooseAccount, stepUp, offlinePrompt } as const

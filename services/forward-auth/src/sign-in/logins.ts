@@ -7,9 +7,10 @@ import { LRUCache } from 'lru-cache'
 import { sealValue, unsealValue } from '../keys/key-ring.ts'
 import type { Portal } from '../portal/portals.ts'
 import type { ServiceKeys } from '../session/keys.ts'
-import { pageUrl, type Site } from '../sites.ts'
+import { pageUrl, purposeAt } from '../sites.ts'
 import type { AuthStore } from '../store/store.ts'
 import { type HostCookie, readCookie, readCookies } from '../web/cookies.ts'
+import type { Realm } from '../web/realm.ts'
 import { resetRedirectCount } from './redirect-loop.ts'
 import { SignInRate } from './sign-in-rate.ts'
 import type { StepUpDemand } from './step-up.ts'
@@ -103,13 +104,14 @@ export class Logins {
     this.#store = store
   }
 
-  begin(portal: Portal, site: Site, login: LoginState, cookieHeader: string | undefined) {
+  begin(realm: Realm, login: LoginState, cookieHeader: string | undefined) {
+    const { portal } = realm
     const [secret = randomText(32)] = readSecrets(portal, cookieHeader)
     const id = randomText(16)
     const browser = browserOf(secret)
     const expiresAt = this.#clock.now() + portal.loginLifetime
     const fullState = { ...login, id, browser, expiresAt }
-    const { state, cookies } = this.#sealState(portal, site, fullState)
+    const { state, cookies } = this.#sealState(realm, fullState)
     const name = `${cookiePrefix(portal)}${browser.slice(0, 8)}`
     const cookie: HostCookie = { name, value: secret, maxAge: portal.loginLifetime }
     return { secrets: secretsOf(state, id, secret), cookies: [cookie, ...cookies] }
@@ -121,15 +123,15 @@ export class Logins {
    *
    * @throws StoreError STORE_UNAVAILABLE, and the callback may be tried again
    */
-  async complete(portal: Portal, site: Site, callback: Callback): Promise<CallbackLogin> {
+  async complete(realm: Realm, callback: Callback): Promise<CallbackLogin> {
     const { provider, state, cookieHeader } = callback
-    const fullState = this.#unseal('state', portal, site, state)
+    const fullState = this.#unseal('state', realm, state)
     if (!fullState) return { kind: 'unknown' }
     const { id, expiresAt, browser, ...login } = fullState
     if (login.provider !== provider) return { kind: 'foreign', login }
     if (this.#clock.now() >= expiresAt) return { kind: 'expired', login }
     if (this.#tried.has(id)) return { kind: 'used', login }
-    const secrets = readSecrets(portal, cookieHeader)
+    const secrets = readSecrets(realm.portal, cookieHeader)
     const secret = secrets.find((text) => browserOf(text) === browser)
     if (secret === undefined) return { kind: 'lost', login }
     if (!(await this.#take(id))) return { kind: 'used', login }
@@ -161,39 +163,34 @@ export class Logins {
    * one page only, where the login leads then: such cookies never add up to a header that is too long.
    * The URL without its query remains in case the browser has lost the cookie.
    */
-  #sealState(portal: Portal, site: Site, login: FullLoginState) {
-    const state = this.#seal('state', portal, site, login)
+  #sealState(realm: Realm, login: FullLoginState) {
+    const state = this.#seal('state', realm, login)
     if (state.length <= MAX_STATE) return { state, cookies: [] }
     const { id, returnTo, hop } = login
-    const value = this.#seal('target', portal, site, { id, returnTo, hop })
+    const value = this.#seal('target', realm, { id, returnTo, hop })
     const isKept = value.length <= MAX_COOKIE
     const rd = withoutQuery(returnTo)
-    const page = pageUrl({ portal, site }, RETURN_PATH.replace(':login', id), { rd })
+    const page = pageUrl(realm, RETURN_PATH.replace(':login', id), { rd })
     const { pathname: path } = new URL(page)
     const short = { ...login, returnTo: isKept ? page : rd }
     const cookie: HostCookie = { name: TARGET_COOKIE, value, maxAge: TARGET_LIFETIME, path }
-    return { state: this.#seal('state', portal, site, short), cookies: isKept ? [cookie] : [] }
+    return { state: this.#seal('state', realm, short), cookies: isKept ? [cookie] : [] }
   }
 
   /** The destination of a login that was too long for its state, if this browser still has it. */
-  longDestination(portal: Portal, site: Site, id: string, cookieHeader = '') {
+  longDestination(realm: Realm, id: string, cookieHeader = '') {
     const cookie = readCookie(cookieHeader, TARGET_COOKIE)
-    const target = this.#unseal('target', portal, site, cookie)
+    const target = this.#unseal('target', realm, cookie)
     return target?.id === id ? target : undefined
   }
 
-  #seal(purpose: LoginPurpose, portal: Portal, site: Site, value: object): string {
-    return sealValue(value, this.#keys().login, contextOf(purpose, portal, site))
+  #seal(purpose: LoginPurpose, realm: Realm, value: object): string {
+    return sealValue(value, this.#keys().login, purposeAt(realm, purpose))
   }
 
-  #unseal(purpose: LoginPurpose, portal: Portal, site: Site, text: unknown) {
-    const context = contextOf(purpose, portal, site)
-    return unsealValue<FullLoginState>(text, this.#keys().login, context)
+  #unseal(purpose: LoginPurpose, realm: Realm, text: unknown) {
+    return unsealValue<FullLoginState>(text, this.#keys().login, purposeAt(realm, purpose))
   }
-}
-
-function contextOf(purpose: LoginPurpose, { name }: Portal, { authOrigin }: Site): string {
-  return `${purpose} ${name} ${authOrigin}`
 }
 
 /** The prefix of its cookies. With `__Host-` no other host can set or replace them. */

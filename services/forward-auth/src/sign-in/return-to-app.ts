@@ -137,9 +137,8 @@ const SCHEMA = {
 export const returnRoute: FastifyPluginAsyncTypebox = async (app) => {
   app.get(RETURN_PATH, { schema: SCHEMA }, async (request, reply) => {
     const realm = signInSiteOf(request)
-    const { portal, site } = realm
     const { params, query, headers } = request
-    const long = app.logins.longDestination(portal, site, params.login, headers.cookie)
+    const long = app.logins.longDestination(realm, params.login, headers.cookie)
     return redirect(reply, signInUrl(realm, long ?? { returnTo: query.rd }))
   })
 }

@@ -499,7 +499,7 @@ t.test('accepts only session tokens as sessions', async (t) => {
   const logins = new Logins(() => now.keys, clock, store)
   const redirectUri = 'https://auth.example.com/portals/main/providers/corp/callback'
   const state = { provider: 'corp', redirectUri, returnTo: 'https://app.example.com/' }
-  const begun = logins.begin(portal(), SITE, state, undefined)
+  const begun = logins.begin({ portal: portal(), site: SITE }, state, undefined)
   const seconds = clock.now() / SECOND
   const forgeries: [what: string, token: string][] = [
     ['no signature', `${head}.${body}.`],

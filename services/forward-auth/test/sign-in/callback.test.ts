@@ -280,7 +280,7 @@ t.test('what an old login was for is read again before anybody goes there', asyn
     ...{ provider: 'corp', redirectUri: callbackOf('corp') },
     ...{ returnTo: 'https://removed.test/', restarts: 3 },
   }
-  const { secrets } = app.logins.begin(portal, site, state, undefined)
+  const { secrets } = app.logins.begin({ portal, site }, state, undefined)
   await clock.advance(11 * MINUTE)
   const url = `${callbackOf('corp')}?state=${secrets.state}&code=x`
   const signedIn = await visitor().open(url, {

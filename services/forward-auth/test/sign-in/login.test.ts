@@ -250,7 +250,7 @@ t.test('validates the return URL again when the login ends', async (t) => {
     redirectUri: CALLBACK,
     returnTo: 'https://removed.test/',
   }
-  const { secrets, cookies } = app.logins.begin(portal, site, state, undefined)
+  const { secrets, cookies } = app.logins.begin({ portal, site }, state, undefined)
   const redirectUri = CALLBACK
   const url = await corp.provider.authorizationUrl({ ...secrets, redirectUri })
   const callback = corp.authorize(url.href, 'ada')

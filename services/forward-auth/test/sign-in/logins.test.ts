@@ -3,7 +3,7 @@ import { manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import type { Portal } from '../../src/portal/portals.ts'
-import { Logins } from '../../src/sign-in/logins.ts'
+import { type LoginState, Logins } from '../../src/sign-in/logins.ts'
 import type { Site } from '../../src/sites.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { keysOf, NEW_SECRET, OLD_SECRET, OTHER_SITE, portalNamed, SITE } from '../session/kit.ts'
@@ -31,9 +31,9 @@ async function start(t: Test, folder = testFolder(t)) {
     state: unknown,
     cookieHeader: string | undefined,
     provider = 'corp',
-  ) => logins.complete(portal, site, { provider, state, cookieHeader })
-  const begin = (...args: Parameters<typeof logins.begin>) => {
-    const { secrets, cookies } = logins.begin(...args)
+  ) => logins.complete({ portal, site }, { provider, state, cookieHeader })
+  const begin = (portal: Portal, site: Site, login: LoginState, header: string | undefined) => {
+    const { secrets, cookies } = logins.begin({ portal, site }, login, header)
     const [cookie, ...further] = cookies
     return { secrets, setCookie: cookie!, further }
   }
@@ -275,7 +275,7 @@ function followLong({ logins }: Started, { further: [cookie] }: Begun, returnTo:
   const { pathname, searchParams } = new URL(returnTo)
   const id = /^\/portals\/main\/return\/([\w-]{22})$/.exec(pathname)?.[1] ?? ''
   const read = (portal = MAIN) =>
-    logins.longDestination(portal, SITE, id, cookie && sent(cookie))?.returnTo
+    logins.longDestination({ portal, site: SITE }, id, cookie && sent(cookie))?.returnTo
   return { pathname, id, read, without: searchParams.get('rd') }
 }
 type Started = Awaited<ReturnType<typeof start>>
@@ -337,5 +337,6 @@ t.test('long return URLs of several tabs are in cookies of their own paths', asy
   }
   const [one, two] = tabs as [(typeof tabs)[number], (typeof tabs)[number]]
   const planted = sent(two.begun.further[0]!)
-  t.equal(test.logins.longDestination(MAIN, SITE, one.id, planted), undefined, 'of another login')
+  const realm = { portal: MAIN, site: SITE }
+  t.equal(test.logins.longDestination(realm, one.id, planted), undefined, 'of another login')
 })
