@@ -25,7 +25,8 @@ const USERNAME = 'preferred_username'
 /** Kinds of events with rows of their own in a time, of one person or program. */
 const MAX_KINDS = 100
 
-interface Happening
+/** An event to record. */
+export interface Happening
   extends Pick<AuditRow, 'event' | 'portal' | 'provider' | 'code' | 'client' | 'method'> {
   readonly host: string | undefined
   /** Path and query of a request that is refused. */

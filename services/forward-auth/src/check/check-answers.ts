@@ -1,9 +1,10 @@
 import { AUTH_ERRORS, AuthError } from '@gatehouse/auth-core'
-import type { Decision, Policy, Principal, Refusal, Resource } from '@gatehouse/gate'
+import type { Decision, Policy, Principal, Resource } from '@gatehouse/gate'
 import { isNavigation, statusOfError } from '@gatehouse/service-kit/http'
 import { sendPage } from '@gatehouse/service-kit/pages'
 import type { Dialect } from '@gatehouse/service-kit/proxies'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Happening } from '../audit/audit.ts'
 import { FwaError, STATUS_OF } from '../errors.ts'
 import { refusedPage } from '../pages/pages.ts'
 import { Visitor } from '../session/session.ts'
@@ -80,18 +81,11 @@ function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
   return reply.send(body)
 }
 
-/** The members of a check that are recorded. */
-interface RecordedEvent {
-  readonly event: 'program-passed' | 'access-refused'
-  readonly code?: string
-  readonly refusal?: Refusal
-  /** Default: whether the request is for a page. */
-  readonly isPage?: boolean
-  readonly isQuiet?: true
-}
+/** An event of a check. Default of `isPage`: whether the request is for a page. */
+type CheckEvent = Pick<Happening, 'event' | 'code' | 'refusal' | 'isPage' | 'isQuiet'>
 
 /** Records who was refused, and what a program was let do, which proxies do not log. */
-function record(check: Recorded, entry: RecordedEvent, request: FastifyRequest): void {
+function record(check: Recorded, entry: CheckEvent, request: FastifyRequest): void {
   const { portal, principal, forwarded: { authority: host, method, target, kind } = {} } = check
   const isRefused = entry.event === 'access-refused'
   request.server.auditTrail.record(request, {

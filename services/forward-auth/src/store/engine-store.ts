@@ -372,7 +372,9 @@ export abstract class EngineStore {
       return tx.all<SessionRow>(`${sql} RETURNING ${MEMBERS}`, sids)
     })
     const rows = (await Promise.all(removed)).flat()
-    await this.#addEnds(tx, rows)
+    const kind = 'ended'
+    const events = rows.map(({ sid, ends }) => ({ kind, key: sid, ...this.#lasting(ends) }))
+    await this.addEvents(tx, events)
     return rows
   }
 
@@ -387,13 +389,6 @@ export abstract class EngineStore {
     const agents = await this.#end(tx, AGENTS, sids, limit)
     if (agents.length < limit) await tx.run(REMOVE_LISTED, sids)
     return agents.length < limit ? locked.length : limit
-  }
-
-  /** Part of a write. */
-  #addEnds(tx: Transaction, rows: readonly Pick<SessionRow, 'sid' | 'ends'>[]): Promise<void> {
-    const kind = 'ended'
-    const events = rows.map(({ sid, ends }) => ({ kind, key: sid, ...this.#lasting(ends) }))
-    return this.addEvents(tx, events)
   }
 
   /** A store that was restored, or failed over to a copy that was behind, may have sessions again. */
