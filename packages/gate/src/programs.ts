@@ -244,29 +244,11 @@ export class Programs {
   }
 }
 
-/** The URL of a resource, and the paths at and below it. */
-export class ResourceUrl {
-  readonly url: string
-  readonly origin: string
-  /** The path, without a slash at its end. */
-  readonly pathname: string
-  /** The paths at and below it. */
-  readonly paths: PathPattern
-
-  constructor({ url }: Pick<ResourceConfig, 'url'>) {
-    const { origin, pathname } = new URL(url)
-    this.url = url
-    this.origin = origin
-    this.pathname = pathname.replace(/\/$/, '')
-    this.paths = compilePath(`${decodeURIComponent(this.pathname)}/*`)
-  }
-}
-
 /**
  * The resource that a path belongs to: the one with the longest URL. Undefined if it may belong to a
  * longer one.
  */
-export function resourceAt<R extends ResourceUrl>(
+export function resourceAt<R extends Pick<Resource, 'url' | 'origin' | 'paths'>>(
   resources: readonly R[],
   origin: string,
   path: RequestPath,
@@ -283,7 +265,11 @@ export function resourceAt<R extends ResourceUrl>(
 }
 
 /** A protected resource (RFC 9728): a part of an app that takes tokens which were issued for it. */
-export class Resource extends ResourceUrl {
+export class Resource {
+  readonly url: string
+  readonly origin: string
+  /** The paths at and below its URL. */
+  readonly paths: PathPattern
   readonly metadataUrl: string
   /** The authorization servers; undefined if the portal issues its tokens. */
   readonly authorizationServers: readonly string[] | undefined
@@ -303,9 +289,12 @@ export class Resource extends ResourceUrl {
     deps: AuthDeps,
     findCaller: FindCaller,
   ) {
-    super(config)
-    const { origin, pathname } = this
     const { url, authorizationServers, scopes, lifetime } = config
+    const { origin, pathname: fullPath } = new URL(url)
+    const pathname = fullPath.replace(/\/$/, '')
+    this.url = url
+    this.origin = origin
+    this.paths = compilePath(`${decodeURIComponent(pathname)}/*`)
     this.lifetime = lifetime
     this.metadataUrl = `${origin}${WELL_KNOWN}${pathname}`
     this.authorizationServers = authorizationServers

@@ -2,8 +2,8 @@ import { parseHost } from '@gatehouse/net'
 import t, { type Test } from 'tap'
 import { Gate } from '../src/gate.ts'
 import type { GateConfig } from '../src/options.ts'
-import { readPath } from '../src/paths.ts'
-import { ResourceUrl, resourceAt } from '../src/programs.ts'
+import { compilePath, readPath } from '../src/paths.ts'
+import { resourceAt } from '../src/programs.ts'
 
 const KEY = 'correct-horse-battery-staple'
 const HOST = parseHost('auth.example.com')!
@@ -57,9 +57,9 @@ t.test('nobody learns who a program is without asking what it may', async (t) =>
 
 t.test('a path belongs to the resource with the longest URL, if that is certain', async (t) => {
   const origin = 'https://app.example.com'
-  const resources = ['/mcp', '/mcp/notes', ''].map(
-    (path) => new ResourceUrl({ url: origin + path }),
-  )
+  const resources = ['/mcp', '/mcp/notes', ''].map((path) => {
+    return { url: origin + path, origin, paths: compilePath(`${path}/*`) }
+  })
   const rows: [origin: string, target: string, url: string | undefined][] = [
     [origin, '/mcp', `${origin}/mcp`],
     [origin, '/mcp/notes/x', `${origin}/mcp/notes`],
