@@ -58,11 +58,9 @@ export const github: ProviderKind<Options> = {
     const read = (token: string) => readClaims(createApi(options, fetch, token), organizations)
     let isFailing = false
 
-    async function reRead(
-      tokens: ProviderTokens,
-      access: string,
-      storedProfile: Profile,
-    ): Promise<ReRead> {
+    async function reRead(tokens: ProviderTokens, storedProfile: Profile): Promise<ReRead> {
+      const { access, accessUntil = Number.POSITIVE_INFINITY } = tokens
+      if (access === undefined || accessUntil <= deps.clock.now()) return { kind: 'impossible' }
       try {
         const profile = profileAgain(name, await read(access), storedProfile)
         isFailing = false
@@ -97,11 +95,7 @@ export const github: ProviderKind<Options> = {
           throw toProviderError(title, error)
         }
       },
-      async reRead(tokens, storedProfile) {
-        const { access, accessUntil = Number.POSITIVE_INFINITY } = tokens
-        if (access === undefined || accessUntil <= deps.clock.now()) return { kind: 'impossible' }
-        return reRead(tokens, access, storedProfile)
-      },
+      reRead,
       logoutUrl: async () => undefined,
       close: () => fetch.close(),
     }

@@ -10,7 +10,7 @@ import {
 } from 'openid-client'
 import type { Static } from 'typebox'
 import { type ClaimPaths, lacksClaims, mergeClaims, profileAgain } from './claims.ts'
-import { createKeyRenewal, discover, type Registration, type Server } from './client.ts'
+import { createKeyRenewal, discover, type Registration } from './client.ts'
 import { Discovery } from './discovery.ts'
 import { isOutage, isUnauthorized, toLogoutError, toProviderError, toReRead } from './failure.ts'
 import { isId, parseLogoutToken } from './logout-token.ts'
@@ -104,6 +104,9 @@ export function createOidc(
   }
 
   async function reRead(tokens: ProviderTokens, storedProfile: Profile): Promise<ReRead> {
+    const { refresh, access, accessUntil } = tokens
+    const isUsable = access !== undefined && (accessUntil ?? Infinity) > clock.now()
+    if (refresh === undefined && !isUsable) return { kind: 'impossible' }
     const exchange: Exchange = { timeoutMs: Math.max(timeout, MIN_REFRESH_TIMEOUT_MS) }
     try {
       const signedIn = await askAgain({ tokens, profile: storedProfile }, exchange)
@@ -112,8 +115,7 @@ export function createOidc(
         : { kind: 'ended', why: 'the provider tells of somebody else (claim "sub")' }
     } catch (error) {
       noteOutage(error)
-      const { refresh, accessUntil = 0 } = tokens
-      const isOver = clock.now() >= accessUntil - CLOCK_SKEW_SECONDS * 1_000
+      const isOver = clock.now() >= (accessUntil ?? 0) - CLOCK_SKEW_SECONDS * 1_000
       // A refusal says nothing about a token that may have expired.
       if (refresh === undefined && isOver && isUnauthorized(error)) return { kind: 'impossible' }
       const answer = toReRead(title, error, refresh !== undefined && !exchange.answer)
@@ -153,12 +155,7 @@ export function createOidc(
         throw toProviderError(title, error)
       }
     },
-    async reRead(tokens, storedProfile) {
-      const { accessUntil = Number.POSITIVE_INFINITY } = tokens
-      const isUsable = tokens.access !== undefined && accessUntil > clock.now()
-      if (tokens.refresh === undefined && !isUsable) return { kind: 'impossible' }
-      return reRead(tokens, storedProfile)
-    },
+    reRead,
     async readLogoutToken(token) {
       try {
         const server = await discovery.get()
@@ -171,7 +168,17 @@ export function createOidc(
         throw toLogoutError(title, error)
       }
     },
-    logoutUrl: (...to) => logoutUrl(discovery, ...to),
+    async logoutUrl(postLogoutRedirectUri, idToken) {
+      // Signing out here does not wait for a provider that is down.
+      if (discovery.failing()) return undefined
+      const { configuration } = (await discovery.get().catch(() => undefined))?.client ?? {}
+      if (!configuration?.serverMetadata().end_session_endpoint) return undefined
+      // With `client_id`, since a hint alone may be too old to name the client.
+      return buildEndSessionUrl(configuration, {
+        post_logout_redirect_uri: postLogoutRedirectUri,
+        ...(idToken !== undefined && { id_token_hint: idToken }),
+      })
+    },
     async close() {
       discovery.close()
       await fetch.close()
@@ -209,22 +216,6 @@ function checkIdToken({ azp, iat }: Claims, clientId: string): void {
   // Date.now, since openid-client compares the other times with it.
   if (Number(iat) > Date.now() / 1_000 + CLOCK_SKEW_SECONDS)
     throw new Error('the ID token is from the future (claim "iat"): compare the clocks')
-}
-
-async function logoutUrl(
-  discovery: Discovery<Server>,
-  postLogoutRedirectUri: string,
-  idToken?: string,
-): Promise<URL | undefined> {
-  // Signing out here does not wait for a provider that is down.
-  if (discovery.failing()) return undefined
-  const { configuration } = (await discovery.get().catch(() => undefined))?.client ?? {}
-  if (!configuration?.serverMetadata().end_session_endpoint) return undefined
-  // With `client_id`, since a hint alone may be too old to name the client.
-  return buildEndSessionUrl(configuration, {
-    post_logout_redirect_uri: postLogoutRedirectUri,
-    ...(idToken !== undefined && { id_token_hint: idToken }),
-  })
 }
 
 function scopesOf(
