@@ -69,6 +69,22 @@ export function allOf(parts: readonly (Access | undefined)[]): Access {
   return Object.assign({}, ...parts, condition === undefined ? {} : { condition })
 }
 
+/** Joins access by any of them. Undefined is everybody. */
+export function anyOf(parts: readonly (Access | undefined)[]): Access | undefined {
+  const accesses = parts.filter((part) => part !== undefined)
+  if (accesses.length < parts.length) return undefined
+  if (accesses.length === 1) return accesses[0]
+  return { condition: accesses.map((access) => `(${conditionOf(access)})`).join(' || ') }
+}
+
+/** Writes access by e-mail address as one condition. */
+export function conditionOf({ condition, emailDomains = [] }: Access): string {
+  const ends = emailDomains.map(
+    (domain) => `claims.email.endsWith(${JSON.stringify(`@${domain}`)})`,
+  )
+  return condition ?? `EmailVerified() && (${ends.join(' || ')})`
+}
+
 /** Writes `allow` in its shortest form. */
 export function allowOf({ condition, ...lists }: Access): unknown {
   if (condition === undefined) return lists

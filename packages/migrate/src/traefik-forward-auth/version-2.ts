@@ -1,6 +1,14 @@
 import type { Draft } from '../draft.ts'
 import type { Translate } from '../foreign.ts'
-import { type Access, accessByEmail, allowOf, PORTAL, PROVIDER } from '../forward-auth/access.ts'
+import {
+  type Access,
+  accessByEmail,
+  allowOf,
+  anyOf,
+  conditionOf,
+  PORTAL,
+  PROVIDER,
+} from '../forward-auth/access.ts'
 import {
   askForIssuer,
   isOn,
@@ -32,12 +40,8 @@ export const translateVersion2: Translate = (source, draft) => {
   setProvider(source, draft, providerName)
   draft.set([...PORTAL, 'userHeader'], 'email')
   const rules = rulesOf(source)
-  const strayRules = rules.filter(
-    ({ action, provider }) =>
-      action !== 'allow' && provider !== undefined && provider !== providerName,
-  )
   setAccess(source, draft, rules)
-  if (strayRules.length > 0)
+  if (rules.some(({ isOpen, provider = providerName }) => !isOpen && provider !== providerName))
     refuseAll(
       draft,
       `rules sign in at another provider than ${providerName}: make a portal for each, and have Traefik ask it.`,
@@ -81,105 +85,69 @@ function setProvider(source: SourceConfig, draft: Draft, providerName: string): 
 
 interface TheirRule {
   readonly name: string
-  readonly action: string
+  readonly isOpen: boolean
   readonly provider: string | undefined
   readonly matcher: SourceSetting | undefined
-  /** The lists of the rule, which replace those for all. */
-  readonly lists: Lists | undefined
-}
-
-interface Lists {
-  readonly addresses: readonly string[]
-  readonly domains: readonly string[]
+  /** Those whom its lists let in, in place of the lists for all. */
+  readonly access: Access | undefined
 }
 
 function rulesOf(source: SourceConfig): TheirRule[] {
   const names = source.settings.flatMap(({ name }) => /^rule\.([^.]+)\./.exec(name)?.[1] ?? [])
-  return [...new Set(names)].map((name) => {
-    const addresses = source.list(`rule.${name}.whitelist`)
-    const domains = source.list(`rule.${name}.domains`)
-    const lists = addresses.length + domains.length > 0 ? { addresses, domains } : undefined
-    return {
-      name,
-      action: source.text(`rule.${name}.action`) ?? 'auth',
-      provider: source.text(`rule.${name}.provider`),
-      matcher: source.take(`rule.${name}.rule`),
-      lists,
-    }
-  })
+  return [...new Set(names)].map((name) => ({
+    name,
+    isOpen: source.text(`rule.${name}.action`) === 'allow',
+    provider: source.text(`rule.${name}.provider`),
+    matcher: source.take(`rule.${name}.rule`),
+    access: accessOf(source, `rule.${name}.whitelist`, `rule.${name}.domains`),
+  }))
 }
 
-/** Grants access by lists: to everybody if they are empty. Without the switch, domains count only if nobody is listed. */
-function accessOf({ addresses, domains }: Lists, isEither: boolean): Access | undefined {
-  if (addresses.length + domains.length === 0) return undefined
-  const counted = addresses.length === 0 || isEither ? domains : []
+/** Grants access by lists; undefined if they are empty. Without the switch, domains count only if nobody is listed. */
+function accessOf(source: SourceConfig, whitelist: string, domain: string): Access | undefined {
+  const addresses = source.list(whitelist)
+  const isCounted = source.ifOn('match-whitelist-or-domain') || addresses.length === 0
+  const listedDomains = source.list(domain)
+  if (addresses.length + listedDomains.length === 0) return undefined
   // A star or a dot has no meaning there, and must not get one here.
-  return accessByEmail({ addresses, domains: counted.filter((domain) => /^\w/.test(domain)) })
+  const domains = isCounted ? listedDomains.filter((text) => /^\w/.test(text)) : []
+  return accessByEmail({ addresses, domains })
 }
 
 function setAccess(source: SourceConfig, draft: Draft, rules: readonly TheirRule[]): void {
-  const isEither = source.ifOn('match-whitelist-or-domain') !== undefined
-  const global = accessOf(
-    { addresses: source.list('whitelist'), domains: source.list('domain') },
-    isEither,
-  )
+  const access = accessOf(source, 'whitelist', 'domain')
   const isOpen = source.text('default-action') === 'allow'
-  const listRules = rules.filter(({ action, lists }) => action !== 'allow' && lists)
-  const accessByRule = new Map(
-    listRules.map(({ name, lists }) => [name, lists && accessOf(lists, isEither)]),
-  )
-  const signedIn = rules.filter(({ action }) => action !== 'allow')
-  const isUsed = !isOpen || signedIn.length === 0 || signedIn.some(({ lists }) => !lists)
-  const accesses = [...(isUsed ? [global] : []), ...accessByRule.values()]
-  const allow = accesses.some((access) => access === undefined)
-    ? undefined
-    : anyOf(accesses as Access[])
+  const signedIn = rules.filter((rule) => !rule.isOpen)
+  const listed = signedIn.filter((rule) => rule.access)
+  const isUsed = !isOpen || signedIn.length === 0 || listed.length < signedIn.length
+  const allow = anyOf([...(isUsed ? [access] : []), ...listed.map((rule) => rule.access)])
   setCondition(draft, [...PORTAL, 'allow'], allow && allowOf(allow), LISTED)
-  const printed = rulesFor(rules, draft, {
-    isOpen,
-    hasLists: listRules.length > 0,
-    hasGlobal: global !== undefined,
-  })
-  if (listRules.length > 0) {
-    for (const [name, access] of accessByRule) setPolicy(draft, policyOf(name), access)
-    setPolicy(draft, DEFAULT_POLICY, global)
-  }
+  const defaultPolicy = access && listed.length > 0 ? 'others' : 'signedIn'
+  const relevant = isOpen || listed.length > 0 ? rules : rules.filter((rule) => rule.isOpen)
+  const fallback = isOpen ? 'anyone' : defaultPolicy
+  const printed = [
+    ...rulesFor(relevant, draft, defaultPolicy),
+    ...(fallback === 'signedIn' ? [] : [{ require: fallback }]),
+  ]
+  const policies = listed.map((rule) => [policyOf(rule.name), rule.access] as const)
+  if (listed.length > 0) policies.push(['others', access])
+  for (const [name, granted] of policies)
+    setCondition(draft, [...PORTAL, 'policies', name], granted && conditionOf(granted), LISTED)
   if (printed.length > 0) draft.set([...PORTAL, 'rules'], printed)
 }
 
 const LISTED = 'the lists of addresses'
-
-function setPolicy(draft: Draft, name: string, access: Access | undefined): void {
-  setCondition(draft, [...PORTAL, 'policies', name], access && conditionOf(access), LISTED)
-}
-
-const DEFAULT_POLICY = 'others'
 const policyOf = (name: string) => `rule-${slug(name, 24)}`
 
-interface Defaults {
-  readonly isOpen: boolean
-  readonly hasLists: boolean
-  readonly hasGlobal: boolean
-}
-
 /** Translates rules, the stricter ones first. Theirs have no order. */
-function rulesFor(
-  rules: readonly TheirRule[],
-  draft: Draft,
-  { isOpen, hasLists, hasGlobal }: Defaults,
-) {
-  const defaultPolicy = hasLists && hasGlobal ? DEFAULT_POLICY : 'signedIn'
-  const relevant = rules.filter(
-    ({ action, lists }) => action === 'allow' || isOpen || lists || hasLists,
-  )
-  const printed = relevant
-    .toSorted((a, b) => Number(a.action === 'allow') - Number(b.action === 'allow'))
-    .flatMap(({ name, action, matcher, lists }) => {
-      const isAllow = action === 'allow'
-      const require = isAllow ? 'anyone' : lists ? policyOf(name) : defaultPolicy
-      const matchers = readMatchers(matcher?.values[0] ?? '', isAllow)
+function rulesFor(rules: readonly TheirRule[], draft: Draft, defaultPolicy: string) {
+  return rules
+    .toSorted((a, b) => Number(a.isOpen) - Number(b.isOpen))
+    .flatMap(({ name, isOpen, matcher, access }) => {
+      const require = isOpen ? 'anyone' : access ? policyOf(name) : defaultPolicy
+      const matchers = readMatchers(matcher?.values[0] ?? '', isOpen)
       if (matchers) return matchers.map((fits) => ({ ...fits, require }))
-      if (matcher && isAllow)
+      if (matcher && isOpen)
         draft.remark(matcher, 'is no rule here, so a session is needed; write one in rules')
       else
         refuseAll(
@@ -188,19 +156,4 @@ function rulesFor(
         )
       return []
     })
-  const fallback = isOpen ? 'anyone' : defaultPolicy
-  return fallback === 'signedIn' ? printed : [...printed, { require: fallback }]
-}
-
-function conditionOf({ condition, emailDomains = [] }: Access): string {
-  const ends = emailDomains.map(
-    (domain) => `claims.email.endsWith(${JSON.stringify(`@${domain}`)})`,
-  )
-  return condition ?? `EmailVerified() && (${ends.join(' || ')})`
-}
-
-function anyOf(accesses: readonly Access[]): Access {
-  const [first] = accesses
-  if (first && accesses.length === 1) return first
-  return { condition: accesses.map((access) => `(${conditionOf(access)})`).join(' || ') }
 }
