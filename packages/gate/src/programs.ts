@@ -238,7 +238,7 @@ export class Programs {
     const reach = isOfResource ? { allow: rowReach.allow } : rowReach
     const rows = this.#settings.callers?.issuers ?? []
     const name = rows.find(({ issuerUrl }) => issuerUrl === issuer)?.name ?? issuer ?? ''
-    const program = new Program({ caller, name, reach, settings: this.#settings })
+    const program = new Program(caller, name, reach, this.#settings)
     this.#programs.set(caller, program)
     return program
   }
@@ -365,20 +365,18 @@ function clientOf(caller: Caller): string | undefined {
   return [client_id, azp].find(isId)
 }
 
-interface ProgramOptions {
-  readonly caller: Caller
-  /** Name of the issuer of a token; '' for a key. */
-  readonly name: string
-  readonly reach: Reach
-  readonly settings: HeaderSettings & { readonly name: string }
-}
-
 /** A program with valid credentials. */
 export class Program extends Principal {
   readonly #reach: Reach
   #isAllowed: boolean | undefined
 
-  constructor({ caller, name, reach, settings }: ProgramOptions) {
+  /** @param name - of the issuer of a token; '' for a key */
+  constructor(
+    caller: Caller,
+    name: string,
+    reach: Reach,
+    settings: HeaderSettings & Pick<ProgramsConfig, 'name'>,
+  ) {
     const { method, subject, scopes = [] } = caller
     const claims = method === 'jwt' ? withUnknown(caller.claims) : {}
     const id = `${name || KEYS}:${subject}`

@@ -22,12 +22,7 @@ const NAMES = Object.keys(CONDITIONS)
 const settings = { name: 'main', headers: [], dynamicHeaders: [] }
 
 const program = (scopes: string[], reach: { hosts?: string[]; policies?: string[] }) =>
-  new Program({
-    caller: { method: 'psk', subject: 'ci', scopes },
-    name: '',
-    reach: createReach(reach),
-    settings,
-  })
+  new Program({ method: 'psk', subject: 'ci', scopes }, '', createReach(reach), settings)
 
 const HOSTS = ['app.example.com', 'deploy.example.com']
 const PRINCIPALS: readonly Principal[] = [
