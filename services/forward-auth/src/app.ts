@@ -1,8 +1,8 @@
 import cookie from '@fastify/cookie'
 import auth from '@gatehouse/auth-core'
-import type { BoundedFetch, FetchOptions, LookupAll } from '@gatehouse/net'
+import type { LookupAll } from '@gatehouse/net'
 import { PROFILE_ERRORS } from '@gatehouse/profile'
-import { type Clock, clock } from '@gatehouse/service-kit/clock'
+import { clock } from '@gatehouse/service-kit/clock'
 import {
   appOptions,
   FASTIFY_ERRORS,
@@ -55,6 +55,7 @@ import { returnRoute } from './sign-in/return-to-app.ts'
 import { homeRoute, signInRoutes } from './sign-in/sign-in.ts'
 import { sites } from './sites.ts'
 import { store } from './store/open.ts'
+import type { StoreOptions } from './store/store.ts'
 import { VERSION } from './version.ts'
 import { faviconRoute, imageRoutes } from './web/images.ts'
 import { imagesUrlFor } from './web/reader.ts'
@@ -67,13 +68,10 @@ const REQUEST_TIMEOUT = 30_000
 const ERROR_TABLES = [ERRORS, PROFILE_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS]
 
 /** The parts that the service gets from outside; tests replace them. */
-export interface AppDeps {
+export interface AppDeps
+  extends Pick<StoreOptions, 'clock' | 'monotonic'>,
+    Pick<PortalsOptions, 'createFetch'> {
   readonly log: Logger
-  readonly clock?: Clock | undefined
-  /** Milliseconds on a clock that is never set. Default: that of the process. */
-  readonly monotonic?: (() => number) | undefined
-  /** Connects to providers. Default: that of the net package. */
-  readonly createFetch?: ((options: FetchOptions) => BoundedFetch) | undefined
   /** Finds the addresses of trusted proxies. Default: that of the system. */
   readonly lookup?: LookupAll | undefined
   readonly metrics?: Metrics | undefined

@@ -1,9 +1,9 @@
+import type { ProviderDeps } from '@gatehouse/identity-providers'
 import {
   type BoundedFetch,
   type Cidr,
   cidrContains,
   embeddedIp,
-  type FetchOptions,
   type IpAddress,
   isPublicIp,
   NetError,
@@ -150,7 +150,7 @@ const isLocal = ({ network, prefix }: Network) =>
  * such as `127.0.0.0/8`.
  */
 export function publicFetch(
-  createFetch: (options: FetchOptions) => BoundedFetch,
+  createFetch: ProviderDeps['createFetch'],
   privateNetworks: readonly string[],
 ): BoundedFetch {
   const networks = toCidrs(privateNetworks)

@@ -14,12 +14,6 @@ const MAX_BYTES = 65_536
 const MAX_CLIENTS = 100
 const MAX_JTI = 256
 
-/** A client whose keys are at a URL. */
-interface KeyedClient {
-  readonly id: string
-  readonly jwksUrl: string
-}
-
 interface ClientKeysDeps {
   /** Connects to no address of ours. */
   readonly fetch: BoundedFetch
@@ -45,7 +39,7 @@ export class ClientKeys {
    * @throws FwaError FWA_CLIENT_UNREACHABLE if its keys cannot be read now, STORE_UNAVAILABLE
    */
   async isSignedBy(
-    { id, jwksUrl }: KeyedClient,
+    { id, jwksUrl }: Readonly<Record<'id' | 'jwksUrl', string>>,
     assertion: string,
     audience: readonly string[],
     request: FastifyRequest,

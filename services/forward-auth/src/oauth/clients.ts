@@ -1,18 +1,13 @@
 import { hash, timingSafeEqual } from 'node:crypto'
-import {
-  type BoundedFetch,
-  createFetch,
-  type FetchOptions,
-  isUnder,
-  parseHost,
-} from '@gatehouse/net'
+import type { ProviderDeps } from '@gatehouse/identity-providers'
+import { createFetch, isUnder, parseHost } from '@gatehouse/net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { parseClientId } from '../client-metadata.ts'
 import { compileClients, type RegisteredClient } from '../config/clients.ts'
 import { FwaError } from '../errors.ts'
 import { isMacOf, macOf, sealValue, unsealValue } from '../keys/key-ring.ts'
-import type { Portal } from '../portal/portals.ts'
+import type { Portal, PortalsOptions } from '../portal/portals.ts'
 import type { Consent } from '../session/session.ts'
 import { issuerOf, pageUrl, purposeAt } from '../sites.ts'
 import type { Realm } from '../web/realm.ts'
@@ -41,12 +36,12 @@ interface OpenClients {
  */
 class Clients {
   readonly #app: FastifyInstance
-  readonly #createFetch: (options: FetchOptions) => BoundedFetch
+  readonly #createFetch: ProviderDeps['createFetch']
   readonly #openClients = new Map<Portal, OpenClients>()
 
-  constructor(app: FastifyInstance, fetch: (options: FetchOptions) => BoundedFetch) {
+  constructor(app: FastifyInstance, createFetch: ProviderDeps['createFetch']) {
     this.#app = app
-    this.#createFetch = fetch
+    this.#createFetch = createFetch
   }
 
   /**
@@ -192,12 +187,7 @@ declare module 'fastify' {
   }
 }
 
-interface ClientsOptions {
-  /** Default: that of the net package. */
-  readonly createFetch?: ((options: FetchOptions) => BoundedFetch) | undefined
-}
-
-export const clients = fp<ClientsOptions>(
+export const clients = fp<Pick<PortalsOptions, 'createFetch'>>(
   async (app: FastifyInstance, { createFetch: customFetch = createFetch }) => {
     app.decorate('clients', new Clients(app, customFetch))
     app.onReload(() => () => void app.clients.close())

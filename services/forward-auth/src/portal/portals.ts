@@ -1,6 +1,6 @@
 import { Gate, type Policy, type Refusal } from '@gatehouse/gate'
 import { createProvider, type Provider, type ProviderDeps } from '@gatehouse/identity-providers'
-import { type BoundedFetch, createFetch, type FetchOptions } from '@gatehouse/net'
+import { createFetch } from '@gatehouse/net'
 import { compileAllow, type Profile } from '@gatehouse/profile'
 import { ConfigError } from '@gatehouse/service-kit/config'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -163,8 +163,8 @@ export function portalOf({ params, server }: FastifyRequest): Portal {
 type PortalsConfig = Pick<ForwardAuthConfig, 'portals' | 'session' | 'domains'>
 
 export interface PortalsOptions extends PortalsConfig, AgentFinder {
-  /** Default: that of the net package. */
-  readonly createFetch?: ((options: FetchOptions) => BoundedFetch) | undefined
+  /** Connects to providers and clients. Default: that of the net package. */
+  readonly createFetch?: ProviderDeps['createFetch'] | undefined
 }
 
 /**

@@ -1,6 +1,7 @@
 import cookie from '@fastify/cookie'
 import type { FastifyReply } from 'fastify'
 import type { Portal } from '../portal/portals.ts'
+import type { Site } from '../sites.ts'
 
 /** A cookie that scripts cannot read. */
 export interface HostCookie {
@@ -46,12 +47,7 @@ export function setHostCookies(reply: FastifyReply, cookies: readonly HostCookie
 export const MAX_TOKEN_LENGTH = 3_800
 
 type NamedPortal = Pick<Portal, 'name'>
-
-/** A site whose app cookies are of one host, or of all hosts of its domain. */
-interface CookieSite {
-  readonly domain: string
-  readonly scope: 'host' | 'domain'
-}
+type CookieSite = Pick<Site, 'domain' | 'scope'>
 
 /** The cookie of the sign-in host. With `__Host-` no other host can set or replace it. */
 export function sessionCookieName({ name }: NamedPortal): string {
