@@ -1,3 +1,5 @@
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Clock } from './clock.ts'
 
 /** A clock that tests control. */
@@ -41,15 +43,19 @@ export interface FolderContent {
 
 /** The parts of a tap test that {@link testFolder} uses. */
 interface FolderOwner {
+  testdirName: string
   teardown(fn: () => unknown): unknown
   testdir(content: FolderContent): string
 }
 
 /**
- * Makes a folder that lasts as long as the test and gives its path. tap removes the folder before the teardowns run when
- * no teardown was there before it, and a service that still writes would then make it fail, so this registers one first.
+ * Makes a folder that lasts as long as the test and gives its path, which is below the system's temporary folder. tap
+ * removes the folder before the teardowns run when no teardown was there before it, and a service that still writes
+ * would then make it fail, so this registers one first.
  */
 export function testFolder(t: FolderOwner, content: FolderContent = {}): string {
+  const parent = tmpdir()
   t.teardown(() => undefined)
+  if (!t.testdirName.startsWith(parent)) t.testdirName = join(parent, t.testdirName)
   return t.testdir(content)
 }
