@@ -140,22 +140,18 @@ export function noted(
   return report
 }
 
-/** Runs `job` on a connection; throws the error to report. */
-export async function explained<T>(connection: Connection, job: () => Promise<T>): Promise<T> {
+/** Waits for a connection, or what is done with one; throws the error to report. */
+export async function reported<T>(work: Promise<T>): Promise<T> {
   try {
-    return await diagnosed(connection, job)
-  } catch (failed) {
-    throw toStoreError(failed as StatementFailure)
+    return await work
+  } catch (thrown) {
+    throw toStoreError(failureIn(thrown))
   }
 }
 
-/** Waits for a connection; throws the error to report if none could be made. */
-export async function connected<T>(connecting: Promise<T>): Promise<T> {
-  try {
-    return await connecting
-  } catch (error) {
-    throw toStoreError(new StatementFailure('lost', error))
-  }
+/** What {@link diagnosed} has thrown. Nothing but making a connection throws anything else. */
+export function failureIn(thrown: unknown): StatementFailure {
+  return thrown instanceof StatementFailure ? thrown : new StatementFailure('lost', thrown)
 }
 
 /** @param maybeWritten - of a write: it may have been committed, and the database could not be asked in time */

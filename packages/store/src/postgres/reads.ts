@@ -2,7 +2,7 @@ import type { Row } from '../engine.ts'
 import { StoreError } from '../errors.ts'
 import type { FailedStatements } from '../failed-statements.ts'
 import { fulfilled, type Statement } from './connection.ts'
-import { diagnosed, noted, StatementFailure } from './failures.ts'
+import { diagnosed, failureIn, noted } from './failures.ts'
 import type { Pool } from './pool.ts'
 
 /** Milliseconds after which a read is not tried again. */
@@ -30,9 +30,7 @@ export async function read(
     } catch (thrown) {
       // There is no connection, and no use in asking for one again.
       if (thrown instanceof StoreError) throw thrown
-      // Nothing but making a connection throws anything else.
-      const failed =
-        thrown instanceof StatementFailure ? thrown : new StatementFailure('lost', thrown)
+      const failed = failureIn(thrown)
       const isLast = attempts === MAX_ATTEMPTS || performance.now() > until
       if (isLast || !AGAIN.has(failed.failure)) throw noted(failures, statement, failed)
     }

@@ -6,9 +6,10 @@ import type { FailedStatements } from '../failed-statements.ts'
 import { type Connection, fulfilled, type Statement, type StatementResult } from './connection.ts'
 import {
   diagnosed,
+  failureIn,
   noted,
   reasonOf,
-  StatementFailure,
+  type StatementFailure,
   toStoreError,
   unavailable,
 } from './failures.ts'
@@ -70,9 +71,7 @@ export class Writes {
           }),
         )
       } catch (thrown) {
-        // Nothing but making a connection throws anything else.
-        const failed =
-          thrown instanceof StatementFailure ? thrown : new StatementFailure('lost', thrown)
+        const failed = failureIn(thrown)
         const isUnknown = failed.failure === 'lost' && attempt.isSent && !options.repeatable
         if (isUnknown || failed.failure === 'written') {
           if (!maybeWritten) until = Math.max(until, performance.now() + GRACE)
