@@ -91,6 +91,9 @@ const FIND_COVERAGE = `
 const ENDING = `
   ${RENEWED} AND NOT (late_at < $1 AND ${isCovered('any')}) ORDER BY not_after LIMIT $2`
 
+/** The place before the first of a listing by the end. */
+export const BEGINNING = { notAfter: 0, id: 0 }
+
 /** The members of a record, without what is only searched by or counted. */
 const RECORD =
   'id, requestKey, issuer, names, keyType, serialNumber, certificate, chain, sealedKey, csr, notBefore, notAfter, ' +
@@ -300,27 +303,12 @@ export function certificatesOn(
       (await select('WHERE is_current AND request_key = $1', requestKey))[0],
     findByDomain: (domain, skip = 0) => select(BY_DOMAIN, domain, skip),
     findByName: (name, skip = 0) => select(BY_NAME, name, skip),
-    listIssued: (domain, { now, isOut, after = { notAfter: 0, id: 0 } }) =>
-      some<IssuedCertificate>(
-        ISSUED,
-        ISSUED_FOR,
-        domain,
-        isOut,
-        now,
-        db.runTime(),
-        after.notAfter,
-        after.id,
-      ),
-    listIssuedTo: (account, { now, after = { notAfter: 0, id: 0 } }) =>
-      some<IssuedCertificate>(
-        ISSUED,
-        ISSUED_TO,
-        account,
-        now,
-        db.runTime(),
-        after.notAfter,
-        after.id,
-      ),
+    listIssued(domain, { now, isOut, after: { notAfter, id } = BEGINNING }) {
+      const params = [domain, isOut, now, db.runTime(), notAfter, id]
+      return some<IssuedCertificate>(ISSUED, ISSUED_FOR, ...params)
+    },
+    listIssuedTo: (account, { now, after: { notAfter, id } = BEGINNING }) =>
+      some<IssuedCertificate>(ISSUED, ISSUED_TO, account, now, db.runTime(), notAfter, id),
     listHistory: (domain) => some<PastCertificate>(`${PAST}, ${IN_SERVICE}`, HISTORY, domain),
     hasRevokedOfClient: async (name, since) =>
       (await db.get(REVOKED_OF_CLIENT, name, since)) !== undefined,

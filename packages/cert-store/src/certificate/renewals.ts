@@ -5,7 +5,7 @@ import { type CertificateRecord, NAME_PAGE, type Renewals } from '../port/store.
 import type { SharedChanges } from '../replicas/changes.ts'
 import { DAY, IDS, MAX_ROWS } from '../schema/sql.ts'
 import { PUT_OFF } from '../schema/tables.ts'
-import { addTransitions, type SelectCertificates } from './certificates.ts'
+import { addTransitions, BEGINNING, type SelectCertificates } from './certificates.ts'
 
 const MINUTE = 60_000
 /** A claim of what another replica has just claimed gives nothing. */
@@ -194,7 +194,7 @@ export function renewalsOn(db: Engine, { audit, select, leases, changes }: Renew
       return setEach(fetched, (tx, id, time) => tx.run(SET_FETCHED, id, time, ran))
     },
     setRenewalInfoRead: (read) => setEach(read, (tx, id, time) => tx.run(SET_READ, id, time)),
-    listOfCaller: (askedBy, { notAfter, id } = { notAfter: 0, id: 0 }) =>
+    listOfCaller: (askedBy, { notAfter, id } = BEGINNING) =>
       select(OF_CALLER, indexable(askedBy), notAfter, id),
     requestRenewals: (moments, entry) =>
       db.transaction(async (tx) => {
