@@ -14,12 +14,13 @@ import {
   parseName,
   readKnownCsr,
 } from '@gatehouse/pki'
+import { durationText } from '@gatehouse/service-kit/config'
 import { indexable } from '@gatehouse/store'
 import { LRUCache } from 'lru-cache'
 import { IssuanceError, type IssuanceErrorCode } from './errors.ts'
 import type { Issuer } from './issuers/issuer.ts'
 import { CLIENT_ISSUER, isEmbedded } from './profile.ts'
-import { HOUR, spanOf, type Validity } from './times.ts'
+import { HOUR, type Validity } from './times.ts'
 
 export { CLIENT_ISSUER, isEmbedded }
 
@@ -114,7 +115,8 @@ function lifetimeOf({ name, longest = 0 }: Issuer, lifetime: number | undefined,
   if (lifetime === undefined) return allowed === Infinity ? undefined : allowed
   const most = Math.min(longest, allowed)
   if (lifetime >= HOUR && lifetime <= most) return lifetime
-  const why = most > 0 ? `it has to be from 1h to ${spanOf(most)}` : `the CA behind ${name} decides`
+  const why =
+    most > 0 ? `it has to be from 1h to ${durationText(most)}` : `the CA behind ${name} decides`
   return refuse('/lifetime', 'CERT_LIFETIME_REFUSED', why)
 }
 

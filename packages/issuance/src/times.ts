@@ -120,15 +120,3 @@ export function describeRenewal(record: Renewed) {
 export function toTime(time: number): string {
   return `${new Date(time).toISOString().slice(0, 19)}Z`
 }
-
-/** A time span as the configuration writes it. */
-export function spanOf(ms: number): string {
-  const units = [
-    [86_400_000, 'd'],
-    [3_600_000, 'h'],
-    [60_000, 'm'],
-    [1_000, 's'],
-  ] as const
-  const [size, unit] = units.find(([size]) => ms % size === 0) ?? [1, 'ms']
-  return `${ms / size}${unit}`
-}

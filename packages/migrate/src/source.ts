@@ -111,12 +111,6 @@ export function plainUrl(text: string): string | undefined {
 }
 
 const UNIT_MS = { ns: 1e-6, us: 1e-3, µs: 1e-3, ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
-const LARGEST_FIRST = [
-  ['d', 86_400_000],
-  ['h', 3_600_000],
-  ['m', 60_000],
-  ['s', 1_000],
-] as const
 
 /** Converts a duration of Go to milliseconds, such as `168h0m0s`, or of nanoseconds; undefined if it is none. */
 export function goDurationMs(text: string): number | undefined {
@@ -130,9 +124,5 @@ export function goDurationMs(text: string): number | undefined {
   return Number.isFinite(ms) ? ms : undefined
 }
 
-/** Writes a duration as our configuration has it, such as `7d`. Fractions of a second are cut off. */
-export function durationText(ms: number): string {
-  const whole = Math.floor(ms / 1_000) * 1_000
-  const [unit, size] = LARGEST_FIRST.find(([, size]) => whole % size === 0) ?? ['s', 1_000]
-  return `${whole / size}${unit}`
-}
+/** Cuts off fractions of a second. */
+export const wholeSeconds = (ms: number): number => Math.floor(ms / 1_000) * 1_000

@@ -1,8 +1,9 @@
+import { durationText } from '@gatehouse/service-kit/config'
 import t from 'tap'
 import { parse } from 'yaml'
 import { Draft } from '../src/draft.ts'
 import { printMigrated } from '../src/migrate.ts'
-import { durationText, goDurationMs, readYamlSettings, SourceConfig } from '../src/source.ts'
+import { goDurationMs, readYamlSettings, SourceConfig, wholeSeconds } from '../src/source.ts'
 import { remarkOnUnused, rowOf } from '../src/table.ts'
 
 const TEXTS = { title: 'The configuration, made of x', steps: ['Start it.'] }
@@ -108,7 +109,7 @@ t.test('durations of Go', async (t) => {
   ]
   for (const [go, ours] of table) {
     const ms = goDurationMs(go)
-    t.equal(ms === undefined ? undefined : durationText(ms), ours, go)
+    t.equal(ms === undefined ? undefined : durationText(wholeSeconds(ms)), ours, go)
   }
 })
 

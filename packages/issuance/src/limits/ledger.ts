@@ -1,7 +1,8 @@
 import type { Store, Usage } from '@gatehouse/cert-store/port'
+import { durationText } from '@gatehouse/service-kit/config'
 import { IssuanceError } from '../errors.ts'
 import { directoryOf, type IssuerConfig } from '../options/issuers.ts'
-import { DAY, HOUR, spanOf, toTime } from '../times.ts'
+import { DAY, HOUR, toTime } from '../times.ts'
 import { emptyAt, freeAt, left, take } from './bucket.ts'
 import {
   type CaLimits,
@@ -255,7 +256,7 @@ function idOf({ directory, names }: LimitedOrder): string {
 
 function rateLimited(issuer: string, { kind, subject, limit, freeAt }: Budget, now: number) {
   const time = Number(freeAt)
-  const what = `${limit.count} ${UNITS[kind]} in ${spanOf(limit.per)} for ${subject}`
+  const what = `${limit.count} ${UNITS[kind]} in ${durationText(limit.per)} for ${subject}`
   const detail = `the limit of ${issuer} is used up: ${what}; none is left until ${toTime(time)}`
   return new IssuanceError('CERT_RATE_LIMITED', detail, {
     retryAfter: Math.ceil((time - now) / 1000),

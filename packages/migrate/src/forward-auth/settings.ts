@@ -1,6 +1,7 @@
 import { parseHost } from '@gatehouse/net'
+import { durationText } from '@gatehouse/service-kit/config'
 import type { Draft, Path } from '../draft.ts'
-import { durationText, goDurationMs, type SourceConfig, type SourceSetting } from '../source.ts'
+import { goDurationMs, type SourceConfig, type SourceSetting, wholeSeconds } from '../source.ts'
 import { faultOfCondition, PROVIDER } from './access.ts'
 
 export const ONLY_HERE =
@@ -52,7 +53,7 @@ export function boundedDuration(
 ): string | undefined {
   const ms = goDurationMs(text)
   if (ms === undefined || ms <= 0) return undefined
-  return durationText(Math.min(Math.max(ms, shortest), longest))
+  return durationText(wholeSeconds(Math.min(Math.max(ms, shortest), longest)))
 }
 
 /** Reads a number of seconds as a duration. */

@@ -5,6 +5,7 @@ export { type Loaded, type LoadSettings, loadConfig } from './load.ts'
 export {
   Duration,
   durationOf,
+  durationText,
   FilePath,
   Flag,
   LogSchema,

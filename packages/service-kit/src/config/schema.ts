@@ -127,6 +127,12 @@ export function durationMs(text: string): number {
   return Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS]
 }
 
+/** Writes milliseconds as a duration in whole units, the largest that do: `7d`. */
+export function durationText(ms: number): string {
+  const [unit, size] = Object.entries(UNIT_MS).findLast(([, size]) => ms % size === 0) ?? ['ms', 1]
+  return `${ms / size}${unit}`
+}
+
 /** The fault of a duration that is too short or too long. */
 export function spanFault(schema: ConfigSchema, text: string): string | undefined {
   const { from, to } = schema

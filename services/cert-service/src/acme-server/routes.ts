@@ -1,6 +1,6 @@
 import { AcmeProblem, malformed } from '@gatehouse/acme/server'
 import { isEmbedded } from '@gatehouse/issuance/request'
-import { spanOf } from '@gatehouse/issuance/times'
+import { durationText } from '@gatehouse/service-kit/config'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { accountRoutes } from './accounts.ts'
@@ -72,7 +72,7 @@ function describeDirectory(request: FastifyRequest) {
   const issuers = ['the private CA', ...issuerNames].join(', or by ')
   const profileTexts = [...profiles].map(([name, { lifetime }]) => [
     name,
-    `TLS server certificates that live for ${spanOf(lifetime)} at most`,
+    `TLS server certificates that live for ${durationText(lifetime)} at most`,
   ])
   return {
     ...urlsOf(request).members,

@@ -2,9 +2,10 @@ import { AcmeError, type Solver } from '@gatehouse/acme'
 import { describeCertificate } from '@gatehouse/issuance'
 import type { Budget } from '@gatehouse/issuance/issuers'
 import type { Actor, IssuanceRequest } from '@gatehouse/issuance/request'
-import { spanOf, toTime } from '@gatehouse/issuance/times'
+import { toTime } from '@gatehouse/issuance/times'
 import { hasCode } from '@gatehouse/net'
 import type { Name } from '@gatehouse/pki'
+import { durationText } from '@gatehouse/service-kit/config'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Static } from 'typebox'
@@ -116,7 +117,7 @@ function describeBudget({ kind, subject, left, limit, freeAt }: Budget) {
     subject,
     left,
     count: limit.count,
-    per: spanOf(limit.per),
+    per: durationText(limit.per),
     ...(freeAt !== null && { freeAt: toTime(freeAt) }),
   }
 }
