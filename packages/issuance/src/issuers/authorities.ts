@@ -386,6 +386,6 @@ function readAuthority(
   return loadOwnAuthority({ certificate, key }, now, { mayBeOver: true })
 }
 
-function isSignedBy(certificate: Uint8Array, signer: Uint8Array): boolean {
+export function isSignedBy(certificate: Uint8Array, signer: Uint8Array): boolean {
   return new X509Certificate(certificate).verify(new X509Certificate(signer).publicKey)
 }

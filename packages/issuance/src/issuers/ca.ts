@@ -1,4 +1,5 @@
-import type { CrlRecord } from '@gatehouse/cert-store/port'
+import type { CertificateRecord, CrlRecord } from '@gatehouse/cert-store/port'
+import { attempt } from '@gatehouse/net'
 import { type Authority, parseCertificate } from '@gatehouse/pki'
 import { IssuanceError } from '../errors.ts'
 import { DAY, hasBegun } from '../times.ts'
@@ -7,6 +8,7 @@ import {
   type AuthorityOptions,
   digestOf,
   isEnding,
+  isSignedBy,
   nextCrl,
   type StoredAuthority,
   YEAR,
@@ -69,6 +71,14 @@ export class Ca {
   /** The trust anchor, DER; `undefined` if the operator brought an intermediate without its root. */
   root = (): Uint8Array | undefined =>
     this.#current.authority.anchor ?? this.#root?.authority.certificate
+
+  /** Returns the root that has signed the last certificate of a chain, DER; `undefined` for that of another CA. */
+  rootAbove = ({ certificate, chain }: Pick<CertificateRecord, 'certificate' | 'chain'>) => {
+    const root = this.root()
+    const top = chain.at(-1) ?? certificate
+    const isAbove = root && attempt(() => isSignedBy(top, root))
+    return isAbove ? root : undefined
+  }
 
   /** Returns the end of the root, in ms since the epoch. */
   rootEnds = (): number | undefined => {

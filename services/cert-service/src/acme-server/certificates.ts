@@ -1,4 +1,4 @@
-import { hash, X509Certificate } from 'node:crypto'
+import { hash } from 'node:crypto'
 import {
   AcmeProblem,
   malformed,
@@ -29,7 +29,7 @@ interface CertificateRoute {
 export async function certificateRoutes(app: FastifyInstance): Promise<void> {
   app.post<CertificateRoute>('/certificate/:fingerprint', async (request, reply) => {
     const { record, urls } = await download(request)
-    const root = rootAbove(app, record)
+    const root = app.ca.rootAbove(record)
     const { fingerprint } = request.params
     if (root) addLink(reply, urls.alternate(fingerprint), 'alternate')
     return reply.type(PEM).send(buildChainPem(record.certificate, record.chain))
@@ -37,7 +37,7 @@ export async function certificateRoutes(app: FastifyInstance): Promise<void> {
 
   app.post<CertificateRoute>('/certificate/:fingerprint/1', async (request, reply) => {
     const { record, urls } = await download(request)
-    const root = rootAbove(app, record)
+    const root = app.ca.rootAbove(record)
     if (!root) throw absent()
     addLink(reply, urls.certificate(request.params.fingerprint), 'alternate')
     return reply.type(PEM).send(buildChainPem(record.certificate, [...record.chain, root]))
@@ -100,14 +100,6 @@ async function noteDownload(request: FastifyRequest, record: Issued): Promise<vo
   }
   await store.reinstate(record, { at: now, actor, account })
   await callerLimits.resumed(actor)
-}
-
-/** The root above a certificate of the embedded CA, for devices that want the whole chain. */
-function rootAbove({ ca }: FastifyInstance, { certificate, chain }: CertificateRecord) {
-  const root = ca.root()
-  const top = new X509Certificate(chain.at(-1) ?? certificate)
-  const isAbove = root && top.verify(new X509Certificate(root).publicKey)
-  return isAbove ? root : undefined
 }
 
 interface Revoker {

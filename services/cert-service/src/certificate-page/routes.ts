@@ -1,8 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
-import { isEmbedded, nameOrNone, profileOf } from '@gatehouse/issuance/request'
-import { attempt } from '@gatehouse/net'
-import { buildChainPem, type Profile, parseCertificate } from '@gatehouse/pki'
+import { nameOrNone, profileOf } from '@gatehouse/issuance/request'
+import { buildChainPem, type Profile } from '@gatehouse/pki'
 import { languageOf, sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -139,7 +138,7 @@ async function showCertificate(reply: FastifyReply, record: Shown): Promise<Fast
       ...(record.isCurrent ? ACTIONS.filter((action) => !absent.includes(action)) : []),
       ...retryOf(order),
     ]),
-    root: rootOf(server, record),
+    root: server.ca.rootAbove(record),
     done: takeDone(reply, domain),
     origin: originOf(request),
     coverage,
@@ -215,13 +214,4 @@ function actionsOf(
   if (!isPerson(visitor)) return []
   const rightOf = (name: Action) => (name === 'dry-run' || name === 'retry' ? 'issue' : name)
   return offered.filter((action) => mayAll(app, visitor, rightOf(action), certificate))
-}
-
-/** Finds the root of the embedded CA, if the chain of a certificate leads to it. */
-function rootOf({ ca }: FastifyInstance, { issuer, chain }: CertificateRecord) {
-  const root = ca.root()
-  const top = chain.at(-1)
-  if (!isEmbedded(issuer) || !root || !top) return undefined
-  const isAbove = attempt(() => parseCertificate(top).akid === parseCertificate(root).skid)
-  return isAbove ? root : undefined
 }
