@@ -146,13 +146,9 @@ export class Callers {
   /** Refuses what `admit` would refuse now, and takes nothing. @throws IssuanceError `CERT_CALLER_LIMITED` */
   async ask(demand: Demand, actor: Actor, isRenewal: boolean): Promise<void> {
     const { store, clock } = this.#deps
-    const looks: CallersDeps['store'] = {
-      countNames: (...of) => store.countNames(...of),
-      countInUse: (...of) => store.countInUse(...of),
-      listUsage: (word) => store.listUsage(word),
-      changeUsage: (keys, change) => store.changeUsage(keys, (usage) => change(usage.copy())),
-    }
-    const deps = { store: looks, clock, log: { warn() {} }, isAsked: true }
+    const changeUsage: typeof store.changeUsage = (keys, change) =>
+      store.changeUsage(keys, (usage) => change(usage.copy()))
+    const deps = { store: { ...store, changeUsage }, clock, log: { warn() {} }, isAsked: true }
     await new Callers(this.limits, deps).admit(demand, actor, isRenewal)
   }
 

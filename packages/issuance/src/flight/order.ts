@@ -6,7 +6,7 @@ import type {
   OrderRecord,
   Origin,
 } from '@gatehouse/cert-store/port'
-import { generateKeyPair, generateP256, type KeyPair, keyPairFromPem, toPem } from '@gatehouse/pki'
+import { generateKeyPair, type KeyPair, keyPairFromPem, toPem } from '@gatehouse/pki'
 import { SYSTEM } from '../admission.ts'
 import { failedOrder } from '../failure.ts'
 import { type Actor, type IssuanceRequest, preparationOf } from '../request.ts'
@@ -119,7 +119,7 @@ export class FlightOrder {
   async openKey(): Promise<KeyPair> {
     const { keyType, requestKey } = this.#plan.request
     const sealed = this.#checkpoint?.sealedKey
-    if (!sealed) return keyType === 'p256' ? generateP256() : generateKeyPair(keyType)
+    if (!sealed) return generateKeyPair(keyType)
     const key = await this.#deps.keyring.openAny(sealed, Buffer.from(requestKey))
     return keyPairFromPem(toPem('PRIVATE KEY', key))
   }
