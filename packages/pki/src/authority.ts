@@ -59,8 +59,7 @@ export async function createRoot(options: {
     notAfter: now + lifetimeMs,
     extensions: [caConstraint(), caKeyUsage(), subjectKeyId(keyId)],
   })
-  const root = readX509(certificate)
-  return authorityOf([root], [root], privateKey)
+  return authorityOf([certificate], privateKey)
 }
 
 /**
@@ -103,7 +102,7 @@ export async function createIntermediate(options: {
       ...(list ? [extension(OID.crlDistributionPoints, list)] : []),
     ],
   })
-  return placeBelow(root, authorityOf([readX509(certificate)], [], privateKey))
+  return placeBelow(root, authorityOf([certificate], privateKey))
 }
 
 /** The options of an intermediate that the configuration sets. */
@@ -125,20 +124,20 @@ export function placeBelow(upper: Authority, authority: Authority): Authority {
   }
 }
 
-/** An authority of its certificate and those above it, of which `roots` have signed themselves. */
+/** An authority of its certificate and those above it. */
 function authorityOf(
-  [x509, ...above]: readonly [X509Certificate, ...X509Certificate[]],
-  roots: readonly X509Certificate[],
+  [certificate, ...above]: readonly [Buffer, ...Buffer[]],
   key?: KeyObject,
 ): Authority {
+  const certificates = [certificate, ...above]
+  const roots = certificates.filter((der) => isSelfSigned(readX509(der)))
   const [anchor] = roots
-  const signed = above.filter((upper) => !roots.includes(upper))
   return {
-    certificate: x509.raw,
-    chain: [x509, ...signed].map(({ raw }) => raw),
-    info: parseCertificate(x509.raw),
-    ends: Math.min(...[x509, ...above].map(({ validToDate }) => validToDate.getTime())),
-    ...(anchor && { anchor: anchor.raw }),
+    certificate,
+    chain: [certificate, ...above.filter((der) => !roots.includes(der))],
+    info: parseCertificate(certificate),
+    ends: Math.min(...certificates.map((der) => parseCertificate(der).notAfter)),
+    ...(anchor && { anchor }),
     ...(key && { key }),
   }
 }
@@ -170,23 +169,19 @@ export function loadAuthority(options: {
   const ders =
     typeof certificate === 'string' ? fromPem(certificate, 'CERTIFICATE') : [certificate].flat()
   const chain = ders.map(readX509)
-  const roots: X509Certificate[] = []
-  const [target, ...above] = chain
+  const [target] = chain
   if (!target) throw new PkiError('PKI_CA_CHAIN', 'there is no certificate')
   for (const [below, x509] of chain.entries()) {
     checkAuthority(x509, below, options.now)
     assertPurpose(x509, purpose)
-    checkIssuer(x509, chain[below + 1])
-    // Nobody relies on the self-signature of a root.
-    if (isSelfSigned(x509)) roots.push(x509)
-    else assertStrong(x509)
+    checkSignature(x509, chain[below + 1])
   }
   algorithmFor(target.publicKey)
   // An empty text is an unreadable key, not a missing one.
   const key = options.key === undefined ? undefined : privateKeyOf(options.key)
   if (key && !target.checkPrivateKey(key))
     throw new PkiError('PKI_CA_KEY_INVALID', `the private key is not that of ${target.subject}`)
-  return authorityOf([target, ...above], roots, key)
+  return authorityOf([target.raw, ...chain.slice(1).map(({ raw }) => raw)], key)
 }
 
 function privateKeyOf(key: string | KeyPair | KeyObject): KeyObject {
@@ -228,14 +223,12 @@ export function assertPurpose(x509: X509Certificate, purpose: KeyPurpose): void 
 export const STRONG_SIGNATURE =
   /^(sha(256|384|512)WithRSAEncryption|ecdsa-with-SHA(256|384|512)|ED25519)$/i
 
-function checkIssuer(x509: X509Certificate, issuer: X509Certificate | undefined): void {
+function checkSignature(x509: X509Certificate, issuer: X509Certificate | undefined): void {
   if (issuer && !(x509.checkIssued(issuer) && x509.verify(issuer.publicKey)))
     throw new PkiError('PKI_CA_CHAIN', `${x509.subject} is not signed by ${issuer.subject}`)
-}
-
-function assertStrong({ subject, signatureAlgorithm }: X509Certificate): void {
-  if (!STRONG_SIGNATURE.test(signatureAlgorithm ?? ''))
-    throw new PkiError('PKI_CA_INVALID', `${subject}: signed by ${signatureAlgorithm}`)
+  // Nobody relies on the self-signature of a root.
+  if (!STRONG_SIGNATURE.test(x509.signatureAlgorithm ?? '') && !isSelfSigned(x509))
+    throw new PkiError('PKI_CA_INVALID', `${x509.subject}: signed by ${x509.signatureAlgorithm}`)
 }
 
 /**
