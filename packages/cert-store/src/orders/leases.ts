@@ -68,8 +68,8 @@ export class Leases {
   readonly #db: Engine
   readonly #sql: ReturnType<typeof statementsBy>
   readonly #takeOne: (work: Work) => Promise<Taken | undefined>
-  /** Leases to be renewed, by their token. */
-  readonly #holdings = new Map<number, { readonly lease: Lease; lose(): void }>()
+  /** What tells that a lease is lost, for those to be renewed, by their token. */
+  readonly #losses = new Map<number, AbortController>()
 
   constructor(db: Engine, replica = 'alone') {
     this.replica = replica
@@ -84,12 +84,15 @@ export class Leases {
 
   takeLease = async (work: Work): Promise<Lease | undefined> => {
     const taken = await this.#takeOne(work)
-    return taken && this.#hold(taken)
+    if (!taken) return undefined
+    const loss = new AbortController()
+    this.#losses.set(taken.token, loss)
+    return { ...taken, lost: loss.signal }
   }
 
   releaseLease = async ({ token }: Lease): Promise<void> => {
     // A lease that ended by itself is gone.
-    if (this.#holdings.delete(token))
+    if (this.#losses.delete(token))
       await this.#db.transaction((tx) => this.#each(tx, RELEASE, [token]), REPEATABLE)
   }
 
@@ -136,25 +139,25 @@ export class Leases {
 
   /** Runs the write that ends a lease, which is not taken for lost as it ends. */
   async ending<T>(lease: Lease | undefined, write: () => Promise<T>): Promise<T> {
-    const holding = lease && this.#holdings.get(lease.token)
-    if (!holding) return write()
-    this.#holdings.delete(lease.token)
+    const loss = lease && this.#losses.get(lease.token)
+    if (!loss) return write()
+    this.#losses.delete(lease.token)
     try {
       return await write()
     } catch (error) {
-      if (!hasCode(error, 'CERT_LEASE_LOST')) this.#holdings.set(lease.token, holding)
+      if (!hasCode(error, 'CERT_LEASE_LOST')) this.#losses.set(lease.token, loss)
       throw error
     }
   }
 
   /** Renews all leases. What another replica has taken over is lost. */
   async renew(): Promise<void> {
-    const holdings = new Map(this.#holdings)
-    if (holdings.size === 0) return
-    const renew = (tx: Transaction) => this.#each(tx, this.#sql.renew, [...holdings.keys()])
+    const losses = new Map(this.#losses)
+    if (losses.size === 0) return
+    const renew = (tx: Transaction) => this.#each(tx, this.#sql.renew, [...losses.keys()])
     const renewed = await this.#db.transaction(renew, REPEATABLE)
-    for (const [token, { lose }] of holdings)
-      if (!renewed.has(token) && this.#holdings.delete(token)) lose()
+    for (const [token, loss] of losses)
+      if (!renewed.has(token) && this.#losses.delete(token)) loss.abort()
   }
 
   /** Deletes leases that ended a minute ago. A replica that still has one learns that it lost it. */
@@ -164,7 +167,7 @@ export class Leases {
 
   /** Releases all leases, at the end of this replica. */
   async releaseAll(): Promise<void> {
-    this.#holdings.clear()
+    this.#losses.clear()
     await this.#db.run(RELEASE_ALL, this.replica)
   }
 
@@ -211,13 +214,6 @@ export class Leases {
   async #each(tx: Transaction, sql: string, tokens: readonly number[]) {
     const rows = await tx.all<{ token: number }>(sql, JSON.stringify(tokens), this.replica)
     return new Set(rows.map(({ token }) => token))
-  }
-
-  #hold(taken: Taken): Lease {
-    const losing = new AbortController()
-    const lease = { ...taken, lost: losing.signal }
-    this.#holdings.set(lease.token, { lease, lose: () => losing.abort() })
-    return lease
   }
 }
 
