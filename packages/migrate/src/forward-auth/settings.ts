@@ -88,31 +88,30 @@ export function setDomains(draft: Draft, texts: readonly string[], authHost?: st
   draft.set(['domains'], rows)
   if (rows.length > 1)
     draft.comment(['domains'], 'Without authHost, people sign in at the domain itself.')
-  if (rows.length === 0) askForDomains(draft)
-}
-
-export function askForDomains(draft: Draft): void {
-  draft.todo(
-    ['domains'],
-    'name the domain of your apps and the host of the sign-in pages: [{ domain: example.com, authHost: auth.example.com }].',
-  )
+  if (rows.length === 0)
+    draft.todo(
+      ['domains'],
+      'name the domain of your apps and the host of the sign-in pages: [{ domain: example.com, authHost: auth.example.com }].',
+    )
 }
 
 export const isOn = (host: string, domain: string) => host === domain || host.endsWith(`.${domain}`)
 
-/** Sets the secret of a provider, as a file. */
+/**
+ * Sets the secret of a provider, as a file.
+ * @param names - the settings: the secret itself, or its file
+ */
 export function setClientSecret(
   source: SourceConfig,
   draft: Draft,
   provider: Path,
-  [inline, named]: readonly [inline: string, named?: string],
+  names: readonly string[],
   file = 'client-secret',
 ): void {
-  const secret = source.take(inline)
+  const [secret, secretFile] = names.map((name) => source.take(name))
   const path = [...provider, 'clientSecretFile']
-  const fileSetting = named === undefined ? undefined : source.take(named)
   if (secret) draft.secret(path, file, secret)
-  else draft.copy(path, fileSetting)
+  else draft.copy(path, secretFile)
 }
 
 /** Marks the provider if its issuer is not known. */

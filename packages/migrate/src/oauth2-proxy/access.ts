@@ -114,21 +114,15 @@ function readRoles(roles: SourceSetting | undefined, draft: Draft): readonly str
 }
 
 function readGithub(source: SourceConfig, draft: Draft): Restriction {
-  const names = ['github-org', 'github-team', 'github-user', 'allowed-group']
-  const sources = names.map((name) => source.take(name))
+  const settings = ['github-org', 'github-team', 'github-user', 'allowed-group']
+  const sources = settings.map((name) => source.take(name))
   const [org, team, users, groups] = sources
   const organization = org?.values[0]
   const teams = (team?.values[0] ?? '').split(',').filter((text) => text !== '')
   // A team is `slug` of the organization, or `organization:slug`.
-  const teamGroups = teams.map((text) =>
-    text.includes(':') ? text.replace(':', '/') : `${organization}/${text.trim()}`,
-  )
-  const ownGroups =
-    teamGroups.length > 0 ? teamGroups : organization === undefined ? [] : [organization]
-  const groupNames = [
-    ...ownGroups,
-    ...(groups?.values.map((group) => group.replace(':', '/')) ?? []),
-  ]
+  const names = teams.map((text) => (text.includes(':') ? text : `${organization}:${text.trim()}`))
+  if (teams.length === 0 && organization !== undefined) names.push(organization)
+  const groupNames = [...names, ...(groups?.values ?? [])].map((name) => name.replace(':', '/'))
   const organizations = [...new Set(groupNames.map((group) => group.split('/')[0] ?? ''))]
   if (organizations.length > 0)
     draft.set([...PROVIDER, 'organizations'], organizations, org ?? team ?? groups)

@@ -30,6 +30,7 @@ const TYPES: Readonly<Record<string, string>> = {
   github: 'github',
   gitlab: 'gitlab',
 }
+const REALM = /^(https?:\/\/.+\/realms\/[^/]+)\/protocol\/openid-connect\/auth$/
 const ENTRA = /^(https:\/\/[^/]+)\/([0-9a-f-]{36})\/v2\.0\/?$/i
 
 /** Translates the settings of oauth2-proxy. */
@@ -57,6 +58,10 @@ export const translateOauth2Proxy: Translate = (source, draft, readFile) => {
 const nameOf = (kind: string) =>
   kind.replaceAll(/[^a-z0-9-]/g, '-').replace(/^[^a-z]+/, '') || 'corp'
 
+/** Where it listens by default: without a certificate, and with one. */
+const PLAIN_LISTENER = { host: '127.0.0.1', port: 4180 }
+const TLS_LISTENER = { host: '0.0.0.0', port: 443 }
+
 function setServer(source: SourceConfig, draft: Draft): void {
   const cert = source.take('tls-cert-file')
   const key = source.take('tls-key-file')
@@ -65,12 +70,9 @@ function setServer(source: SourceConfig, draft: Draft): void {
   // With a certificate it only listens on the second address.
   const address = cert ? tls : plain
   const listener = readAddress(address)
-  draft.set(
-    ['server', 'host'],
-    listener?.host ?? (cert ? '0.0.0.0' : '127.0.0.1'),
-    listener && address,
-  )
-  draft.set(['server', 'port'], listener?.port ?? (cert ? 443 : 4180), listener && address)
+  const { host, port } = listener ?? (cert ? TLS_LISTENER : PLAIN_LISTENER)
+  draft.set(['server', 'host'], host, listener && address)
+  draft.set(['server', 'port'], port, listener && address)
   if (address && !listener) draft.remark(address, 'is no address of TCP; the default is set')
   if (cert) {
     draft.copy(['server', 'tls', 'certFile'], cert)
@@ -170,20 +172,13 @@ function setIssuer(source: SourceConfig, draft: Draft, kind: string): void {
   if (type === 'google' || type === 'github') return
   if (type === 'microsoftEntraID') setTenant(source, draft, issuer)
   else if (type === 'gitlab') draft.copy([...PROVIDER, 'url'], issuer, plainUrl)
-  else setIssuerUrl(source, draft, kind)
-}
-
-function setIssuerUrl(source: SourceConfig, draft: Draft, kind: string): void {
-  const issuer = source.take('oidc-issuer-url')
-  const url = plainUrl(issuer?.values[0] ?? '')
-  const login = source.take('login-url')
-  const realm = /^(https?:\/\/.+\/realms\/[^/]+)\/protocol\/openid-connect\/auth$/.exec(
-    login?.values[0] ?? '',
-  )?.[1]
-  if (url === undefined && realm !== undefined)
-    draft.set([...PROVIDER, 'issuerUrl'], plainUrl(realm), login)
-  else draft.set([...PROVIDER, 'issuerUrl'], url, issuer)
-  askForIssuer(draft, kind)
+  else {
+    const path = [...PROVIDER, 'issuerUrl']
+    // The issuer of Keycloak is also the start of the address where people sign in.
+    draft.copy(path, source.take('login-url'), (text) => plainUrl(REALM.exec(text)?.[1] ?? ''))
+    draft.copy(path, issuer, plainUrl)
+    askForIssuer(draft, kind)
+  }
 }
 
 function setTenant(source: SourceConfig, draft: Draft, issuer?: SourceSetting): void {

@@ -1,9 +1,9 @@
 import type { Draft, Path } from '../draft.ts'
 import type { Translate } from '../foreign.ts'
 import {
-  askForDomains,
   boundedDuration,
   setClientSecret,
+  setDomains,
   shortened,
   slug,
 } from '../forward-auth/settings.ts'
@@ -16,7 +16,7 @@ export const translateVersion4: Translate = (source, draft) => {
   setServer(source, draft)
   draft.copy(['session', 'lifetime'], source.take('tokens.sessionLifetime'), boundedDuration, '2h')
   setLog(source, draft)
-  setDomains(source, draft)
+  copyDomains(source, draft)
   const portals = source.itemsOf('portals')
   for (const [index, number] of portals.entries()) setPortal(source, draft, number, index)
   if (portals.length === 0) {
@@ -53,7 +53,7 @@ function setServer(source: SourceConfig, draft: Draft): void {
   draft.set(['server', 'trustedProxies'], [], clientAuth)
 }
 
-function setDomains(source: SourceConfig, draft: Draft): void {
+function copyDomains(source: SourceConfig, draft: Draft): void {
   const rows = source.itemsOf('server.domains')
   for (const [index, number] of rows.entries())
     for (const key of ['domain', 'authHost'])
@@ -65,9 +65,7 @@ function setDomains(source: SourceConfig, draft: Draft): void {
     draft.copy(['domains', 0, 'domain'], domain, (text) => text.replace(/:\d+$/, ''))
     draft.copy(['domains', 0, 'authHost'], host)
   }
-  if (draft.has(['domains'])) return
-  draft.set(['domains'], [])
-  askForDomains(draft)
+  if (!draft.has(['domains'])) setDomains(draft, [])
 }
 
 function setPortal(source: SourceConfig, draft: Draft, number: number, index: number): void {
