@@ -94,6 +94,25 @@ t.test('an application may have one for each set of callers', async (t) => {
   })
 })
 
+t.test('what makes the requests to an issuer is closed when it is used no longer', async (t) => {
+  let closed = 0
+  const close = async () => {
+    closed += 1
+  }
+  const fetch = Object.assign(async () => Promise.reject(new Error('not asked')), { close })
+  const issuers = [jwt, { ...jwt, issuerUrl: 'https://other.example' }]
+  const authenticator = new Authenticator(
+    { jwt: { issuers } },
+    { ...frozenClock(), log: silent, fetch },
+  )
+  authenticator.reload({ jwt: { issuers: issuers.map((one) => ({ ...one, audience: 'x' })) } })
+  t.equal(closed, 0, 'both stay')
+  authenticator.reload({ jwt })
+  t.equal(closed, 1, 'one is gone')
+  await authenticator.close()
+  t.equal(closed, 2)
+})
+
 t.test('a token that is known costs no promise', async (t) => {
   const { authenticator, issuer } = setup({ jwt })
   const authorization = `Bearer ${issue(rs)}`

@@ -241,8 +241,9 @@ t.test('reload', async (t) => {
   })
 })
 
-t.test('connections to issuers end with what uses them', async (t) => {
+t.test('connections to issuers end with the application', async (t) => {
   const server = createServer((_request, response) => response.end('{"keys":[]}'))
+  server.keepAliveTimeout = 600_000
   await once(server.listen(0, '127.0.0.1'), 'listening')
   t.teardown(() => server.close())
   const connections = promisify(server.getConnections.bind(server))
@@ -250,17 +251,8 @@ t.test('connections to issuers end with what uses them', async (t) => {
   const app = Fastify()
   await app.register(auth, { jwt: { ...jwt, jwksUrl } })
   app.get('/', { onRequest: app.requireCaller() }, ({ caller }) => caller)
-  const open = async (count: number, after: string) => {
-    await get(app, `Bearer ${issue(rs)}`)
-    t.equal(await connections(), count, after)
-  }
-  await open(1, 'the first token')
-  app.callers.reload({ jwt: { ...jwt, jwksUrl, audience: 'x' } })
-  await open(1, 'a reload that keeps the issuer')
-  app.callers.reload({ psk })
-  await until(async () => (await connections()) === 0)
-  app.callers.reload({ jwt: { ...jwt, jwksUrl } })
-  await open(1, 'a reload that brings it back')
+  await get(app, `Bearer ${issue(rs)}`)
+  t.equal(await connections(), 1)
   await app.close()
   await until(async () => (await connections()) === 0)
 })

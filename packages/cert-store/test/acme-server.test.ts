@@ -148,6 +148,31 @@ t.test(
   },
 )
 
+onBothEngines('a key that another caller had begins an account anew', async (t, { store }) => {
+  const { acme } = store
+  await acme.addAccount(account, newAudit())
+  await acme.endAccount('account-1', 'deactivated', newAudit())
+  const again = await acme.addAccount({ ...account, id: 'account-2' }, newAudit())
+  t.equal(again?.id, 'account-1', 'the same caller has its orders and certificates again')
+  await acme.endAccount('account-1', 'deactivated', newAudit())
+  const other = await acme.addAccount({ ...account, id: 'account-3', caller: 'edge' }, newAudit())
+  t.match(other, { id: 'account-3', caller: 'edge' })
+  t.equal(await acme.findAccount('account-1'), undefined)
+})
+
+onBothEngines(
+  'an order that has ended stays as it is, and one in progress may stay',
+  async (t, { store }) => {
+    const { acme } = store
+    await acme.addOrder(order)
+    await acme.changeOrder('order-1', () => undefined)
+    t.match(await acme.findOrder('order-1'), { status: 'ready' }, 'not changed')
+    t.equal(await acme.endOrder('order-1', { error: { detail: 'first' } }), true)
+    t.equal(await acme.endOrder('order-1', { error: { detail: 'second' } }), false)
+    t.match(await acme.findOrder('order-1'), { status: 'invalid', error: { detail: 'first' } })
+  },
+)
+
 onBothEngines('a key is changed from the one that it is', async (t, { store }) => {
   await store.acme.addAccount(account, newAudit())
   const { changeKey } = store.acme
@@ -159,6 +184,10 @@ onBothEngines('a key is changed from the one that it is', async (t, { store }) =
     await changeKey('account-1', 'first', { thumbprint: 'third', jwk: '{}' }, newAudit()),
     'account-1',
   )
+  await store.acme.endAccount('account-1', 'deactivated', newAudit())
+  const ended = changeKey('account-1', 'second', { thumbprint: 'fourth', jwk: '{}' }, newAudit())
+  t.equal(await ended, 'account-1', 'nor of one that has ended')
+  t.equal(await store.acme.findAccountByKey('fourth'), undefined)
 })
 
 t.test('an order is placed while another replica finalizes the one before', async (t) => {
@@ -191,12 +220,21 @@ onBothEngines('what a client renews is due, and not for the service', async (t, 
   t.equal((await store.tally(NOW, [NOW])).counts.due, 2)
 })
 
-onBothEngines('an account has a bounded number of orders', async (t, { store }) => {
+onBothEngines('an account has a bounded number of orders', async (t, { store, sql }) => {
   const at = (n: number) => ({ ...order, id: `order-${n}`, wanted: `${n}` })
-  for (let n = 0; n < 1_000; n += 100)
-    await Promise.all(Array.from({ length: 100 }, (_, i) => store.acme.addOrder(at(n + i))))
+  const addMany = (account: string, status: string, count: number) =>
+    sql(`
+      INSERT INTO @served_orders (id, account, wanted, names, profile, status, at, expires_at, ran)
+      WITH RECURSIVE n (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < ${count - 1})
+      SELECT '${status}-' || n, '${account}', n, '[]', 'server', '${status}', ${NOW}, ${NOW + 1_000}, 0 FROM n`)
+  await addMany('account-1', 'ready', 999)
+  t.ok(await store.acme.addOrder(at(999)))
   t.equal(await store.acme.addOrder(at(1_000)), undefined, 'open ones')
-  t.equal((await store.acme.addOrder(at(7)))?.id, 'order-7', 'one that is open is given again')
+  t.equal((await store.acme.addOrder(at(7)))?.id, 'ready-7', 'one that is open is given again')
+  await addMany('account-3', 'invalid', 19_999)
+  const ofThird = (n: number) => ({ ...at(n), account: 'account-3' })
+  t.ok(await store.acme.addOrder(ofThird(1)))
+  t.equal(await store.acme.addOrder(ofThird(2)), undefined, 'of all, open or not')
   t.ok(await store.acme.addOrder({ ...at(1_000), account: 'account-2' }))
 })
 
@@ -311,6 +349,23 @@ onBothEngines(
       t.match(await store.findOrder(id), { askedBy }, id)
   },
 )
+
+t.test('of renewals of a key at the same time, each has its own number', async (t) => {
+  const schema = newSchema()
+  const one = await openReplica(t, { schema })
+  const other = await openReplica(t, { schema, name: 'other' })
+  const numbers: number[] = []
+  for (let n = 0; n < 20; n += 1) {
+    const renewed = [one, other].map(({ acme }) =>
+      acme.renewExternalAccount({ names: ['web'], digests: [], kept: [] }, newAudit()),
+    )
+    numbers.push(...(await Promise.all(renewed)))
+  }
+  t.strictSame(
+    numbers.toSorted((a, b) => a - b),
+    Array.from({ length: 40 }, (_, n) => n + 2),
+  )
+})
 
 onBothEngines('the number of a key never goes back, by whichever name', async (t, { store }) => {
   const { acme } = store

@@ -50,6 +50,41 @@ onBothEngines('events wait for their turn, and are told once', async (t, { store
   t.equal(await waiting(), 5)
 })
 
+onBothEngines(
+  'what a clock wrote that was ahead delays and suppresses nothing',
+  async (t, { store }) => {
+    const event = { body: 'b', receivers: ['phone'] }
+    const claim = (now: number) => store.claimDueEvents('phone', now, 9, now)
+    await store.addEvent({ ...event, at: NOW + 2 * DAY + 1 })
+    t.equal((await claim(NOW + DAY + 1)).length, 0, 'a day ahead')
+    t.equal((await claim(NOW + DAY)).length, 1, 'more than a day ahead')
+
+    const tell = (at: number) =>
+      store.addEvent({ ...event, at, once: { key: 'k', until: at + 9 * DAY } })
+    await tell(NOW + 2 * DAY)
+    const counts: (number | undefined)[] = []
+    for (const at of [NOW + DAY, NOW + DAY - 1]) {
+      await tell(at)
+      counts.push((await store.countEvents()).phone)
+    }
+    t.strictSame(counts, [2, 3])
+  },
+)
+
+onBothEngines(
+  'of more than 10,000 events for a receiver the oldest are dropped',
+  async (t, opened) => {
+    const { store, sql } = opened
+    await sql(`
+    INSERT INTO @events (receiver, body, at, tries, next_at)
+    WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 10000)
+    SELECT 'phone', n, ${NOW}, 0, ${NOW} FROM n`)
+    await store.addEvent({ body: 'last', at: NOW, receivers: ['phone', 'mail'] })
+    t.strictSame({ ...(await store.countEvents()) }, { phone: 10_000, mail: 1 })
+    t.match(await store.claimDueEvents('phone', NOW, 1, NOW + DAY), [{ body: '2' }])
+  },
+)
+
 onBothEngines('each receiver has events of its own', async (t, { store }) => {
   const due = async (receiver: string) =>
     (await store.claimDueEvents(receiver, NOW + DAY, 9, NOW + DAY)).map(({ body }) => body)

@@ -8,8 +8,8 @@ const SAME = 'theirs.serial_number = ours.serial_number AND theirs.chain = ours.
 /** SQL: a sealed key names its data key in the bytes after the first. */
 const opens = (sealed: string) => `hex(substr(${sealed}, 2, 4)) IN opened`
 const IS_FOREIGN = `
-  SELECT 1 FROM (SELECT count(*) AS count, sum(certificate IN (SELECT certificate FROM authorities)) AS ours
-    FROM old.authorities) WHERE count > 0 AND ours = 0 AND EXISTS (SELECT 1 FROM authorities)`
+  SELECT 1 FROM (SELECT sum(certificate IN (SELECT certificate FROM authorities)) AS ours FROM old.authorities)
+  WHERE ours = 0 AND EXISTS (SELECT 1 FROM authorities)`
 
 /** The columns of a table, without some. */
 type Columns = (table: string, ...without: readonly string[]) => string

@@ -144,6 +144,7 @@ const bad: [what: string, code: string, harm: (file: string) => void][] = [
   ['is empty', 'CERT_BACKUP_REFUSED', (file) => truncateSync(file, 0)],
   ['is no backup', 'CERT_BACKUP_REFUSED', (file) => writeFileSync(file, 'x'.repeat(9999))],
   ['was changed', 'CERT_BACKUP_REFUSED', (file) => overwrite(file)],
+  ['lacks what its rows need', 'CERT_BACKUP_REFUSED', (file) => dropChains(file)],
   ['is of a newer version', 'STORE_NEWER', (file) => makeNewer(file)],
   ['is of an unreleased version', 'STORE_UNRELEASED', (file) => makeUnreleased(file)],
 ]
@@ -164,6 +165,12 @@ function overwrite(file: string): void {
   const bytes = readFileSync(file)
   bytes.fill(7, bytes.length - 6 * 4096)
   writeFileSync(file, bytes)
+}
+
+function dropChains(file: string): void {
+  const sqlite = new DatabaseSync(file, { enableForeignKeyConstraints: false })
+  sqlite.exec('DELETE FROM chains')
+  sqlite.close()
 }
 
 function makeForeign(file: string): void {

@@ -135,6 +135,25 @@ const taken: Readonly<Record<string, Case>> = {
       t.match(await store.acme.findAccount('one'), { status: 'revoked' })
     },
   },
+  'no smaller number of a key': {
+    async change({ folder, store }) {
+      await store.acme.renewExternalAccount({ names: ['web'], digests: [], kept: [] }, newAudit())
+      using other = new DatabaseSync(join(folder, '..', 'copy.db'))
+      other.exec(`INSERT INTO external_accounts (caller, counter) VALUES ('web', 9)`)
+    },
+    check: async (t, { store }) => t.equal(await store.acme.counterOf(['web']), 9),
+  },
+  'no other reason of a revocation': {
+    async change(opened) {
+      const { folder, store } = opened
+      await store.revoke([await idOf(opened, 'a.example')], NOW + 1, 'keyCompromise', newAudit())
+      using other = new DatabaseSync(join(folder, '..', 'copy.db'))
+      other.exec(`UPDATE certificates SET revoked_at = ${NOW}, revocation_reason = 'superseded',
+        is_current = 0 WHERE domain = 'a.example'`)
+    },
+    check: async (t, { store }) =>
+      t.match(await store.listRevoked(CHAIN[0]!, NOW), [{ reason: 'superseded', revokedAt: NOW }]),
+  },
   'a new account': {
     change: ({ store }) => store.acme.addAccount(newAccount('three'), newAudit()),
     check: async (t, { store }) =>

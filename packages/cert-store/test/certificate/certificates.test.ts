@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { AUDIT_LOOKED_AT, type CertificateRecord } from '../../src/port/store.ts'
+import type { CertificateRecord } from '../../src/port/store.ts'
 import { onBothEngines } from '../helpers/engines.ts'
 import { CHAIN, NOW, newAudit, newCertificate, newOrder } from '../helpers/store.ts'
 
@@ -85,6 +85,21 @@ onBothEngines('the history of a name, in service or not', async (t, { store }) =
     else t.equal(record, undefined, why)
   }
 })
+
+onBothEngines(
+  'who asks is a client, and not who has its order tried again',
+  async (t, { store }) => {
+    const ofClient = { way: 'acme', account: 'a' } as const
+    const add = async (name: string, by: string, account?: string) => {
+      const certificate = newCertificate({ names: [name], ...ofClient })
+      const entry = newAudit({ actor: by, ...(account && { account }) })
+      return store.findById((await store.addCertificate(certificate, entry)).id)
+    }
+    t.match(await add('a.example', 'psk:web', 'a'), { askedBy: 'psk:web' })
+    t.match(await add('a.example', 'psk:other', 'a'), { askedBy: 'psk:other' }, 'it renews')
+    t.match(await add('a.example', 'psk:operator'), { askedBy: 'psk:other' }, 'an operator')
+  },
+)
 
 onBothEngines('a history ends with its hundred newest', async (t, { store }) => {
   for (let n = 0; n < 105; n += 1) await store.addCertificate(newCertificate(), newAudit())

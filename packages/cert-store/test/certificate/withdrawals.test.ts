@@ -39,6 +39,8 @@ onBothEngines('what is out of service', async (t, { store, pass }) => {
     'a revocation stands as it was first made, until the certificate expires',
   )
   t.same(await store.listRevoked(randomBytes(9), NOW), [], 'each issuer has its own')
+  pass(9 * DAY)
+  t.same(await store.listRevoked(CHAIN[0]!, NOW + DAY + 1), [], 'nor for longer')
   const again = await add('revoked.example')
   t.equal((await store.findCurrent(again.requestKey))?.id, again.id, 'a request key may begin anew')
 })
@@ -138,6 +140,27 @@ onBothEngines(
           'names',
         )
       })
+  },
+)
+
+onBothEngines(
+  'whether a client of a name was withdrawn, and not just replaced',
+  async (t, { store }) => {
+    const has = (since: number) => store.hasRevokedOfClient('client.example', since)
+    const revoke = async (issuer: string, reason: 'superseded' | 'keyCompromise', at: number) => {
+      const requestKey = `${issuer} ${reason}`
+      const { id } = await store.addCertificate(
+        newCertificate({ requestKey, issuer, names: ['client.example'] }),
+        newAudit(),
+      )
+      await store.revoke([id], at, reason, newAudit())
+    }
+    await revoke('ca', 'keyCompromise', NOW)
+    await revoke('ca-client', 'superseded', NOW)
+    t.equal(await has(NOW), false, 'a server, and one that was replaced')
+    await revoke('ca-client', 'keyCompromise', NOW)
+    t.equal(await has(NOW), true)
+    t.equal(await has(NOW + 1), false, 'before that')
   },
 )
 

@@ -94,3 +94,14 @@ onBothEngines('a hundred at once count exactly', async (t, { store }) => {
     Array.from({ length: 100 }, (_, n) => n + 1),
   )
 })
+
+onBothEngines('the use of a caller is found by its name alone', async (t, { store }) => {
+  const callers = ['psk:a', 'psk:a_b', 'psk:a%b', 'psk:a!b', 'psk:axb', 'psk:A']
+  for (const caller of callers)
+    await store.changeUsage([`orders ca ${caller}`], (usage) =>
+      usage.set(`orders ca ${caller}`, NOW),
+    )
+  for (const caller of callers)
+    t.strictSame(await store.listUsage(caller), [`orders ca ${caller}`], caller)
+  t.strictSame(await store.listUsage('sk:a'), [])
+})
