@@ -21,6 +21,8 @@ export interface Story {
 interface Stage {
   teardown(close: () => unknown): void
   threw(error: Error): void
+  /** Below the temporary folder of the system. */
+  testdirName: string
   /** A new folder. */
   testdir(): string
 }
@@ -142,6 +144,7 @@ async function play({ title, limit, within = '', prepare }: Script): Promise<Sto
     threw(error) {
       throw error
     },
+    testdirName: tmpdir(),
     testdir() {
       const folder = mkdtempSync(join(tmpdir(), 'gatehouse-story-'))
       stage.teardown(() => rmSync(folder, { recursive: true }))
