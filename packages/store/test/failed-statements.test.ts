@@ -90,7 +90,9 @@ t.test('each is tried with its last parameters, until one still fails', async (t
 t.test('many that fail are kept in bounds', async (t) => {
   const { failed, retry, tried } = world()
   for (let n = 0; n < 100; n++) failed.note(`${n}`, [], full)
+  failed.note('15', ['again'], full)
   await retry()
   t.equal(tried.length, 16)
+  t.equal(tried.at(-1), '15 again', 'those that are kept may fail again')
   t.equal(failed.first(), undefined)
 })

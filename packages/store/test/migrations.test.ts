@@ -173,6 +173,9 @@ t.test('a new store in SQLite comes whole, and in PostgreSQL as far as it works'
   const [inFile, inSchema] = [await file(t), await schema(t)]
   await t.rejects(inFile.migrate(bad))
   t.strictSame(await inFile.sql('SELECT name FROM sqlite_schema'), [])
+  using sqlite = new DatabaseSync(inFile.path)
+  t.throws(() => migrateSqlite(sqlite, bad))
+  t.equal(sqlite.isTransaction, false, 'others may write')
   await t.rejects(inSchema.migrate(bad))
   t.strictSame(await inSchema.sql(STEPS), [{ step: 1 }])
 })

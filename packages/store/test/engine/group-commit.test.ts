@@ -126,3 +126,23 @@ t.test('a group is as durable as it is asked to be', async (t) => {
   t.strictSame(await settingOf(), { is: 'on' })
   t.strictSame(await settingOf({ durable: false }), { is: 'off' })
 })
+
+t.test('what runs again writes the same', async (t) => {
+  const groups: (readonly number[])[] = []
+  const write = async (_: Transaction, items: readonly number[]) => {
+    groups.push([...items])
+    // Somebody comes before it runs again.
+    if (groups.length === 1) others.push(add(2))
+    return items
+  }
+  const others: Promise<number>[] = []
+  const runsTwice: Engine['transaction'] = async (job, { after } = {}) => {
+    await after
+    await job({} as Transaction)
+    return job({} as Transaction)
+  }
+  const add = groupCommit({ transaction: runsTwice } as Engine, write)
+  t.equal(await add(1), 1)
+  t.strictSame(await Promise.all(others), [2])
+  t.strictSame(groups, [[1], [1], [2], [2]])
+})

@@ -15,6 +15,8 @@ const valid: [text: string, hosts: string[]][] = [
   ['postgres://me:secret@10.0.0.1/data?sslmode=disable', ['10.0.0.1:5432 plain']],
 ]
 
+valid.push([`postgres://me:secret@${Array(16).fill('a')}/data`, Array(16).fill('a:5432 tls')])
+
 for (const [text, hosts] of valid)
   t.test(text, async (t) => {
     const url = parsePostgresUrl(text)

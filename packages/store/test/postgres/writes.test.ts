@@ -149,6 +149,23 @@ t.test('a write whose outcome cannot be found out says so', async (t) => {
   t.strictSame(await numbers(db), [1, 2])
 })
 
+t.test('a write that is cut before its COMMIT says that it was not written', async (t) => {
+  const relay = await Relay.start(t, server)
+  const db = await open(t, server, { url: relay.through(server.url) })
+  const job = async (tx: Transaction) => {
+    await insert(tx, 1)
+    relay.refuse()
+    relay.reset()
+    await insert(tx, 2)
+  }
+  const error = await failureOf(db.transaction(job))
+  t.match(error, { code: 'STORE_UNAVAILABLE' })
+  t.notMatch(error.message, 'is not known')
+  relay.refuse(false)
+  await until(() => !db.failure())
+  t.strictSame(await numbers(db), [])
+})
+
 const STALE = `DO $$ BEGIN IF nextval('tries') % 3 <> 0 THEN RAISE EXCEPTION 'stale' USING ERRCODE = '40001'; END IF; END $$`
 
 t.test('a serialization failure is tried again', async (t) => {

@@ -104,6 +104,30 @@ t.test('who writes or reads waits for the commit of another process', async (t) 
   t.strictSame(await names(), ['a', 'b', 'c'])
 })
 
+t.test('who reads a file that is there anew does not hold up this thread', async (t) => {
+  const { store, path, names } = openOn(t)
+  rmSync(path)
+  t.equal(store.renew(), true)
+  const other = another(t, path)
+  other.exec('BEGIN EXCLUSIVE')
+  const start = performance.now()
+  const reading = names()
+  t.ok(performance.now() - start < 2_500, 'of the 5 s that a start waits')
+  other.exec('ROLLBACK')
+  t.strictSame(await reading, [])
+})
+
+t.test('a write that fails unawaited fails its transaction', async (t) => {
+  const { store, add, names } = openOn(t)
+  await add('a')
+  const failing = store.transaction(async (tx) => {
+    await ROWS.add(tx, { name: 'b', size: 1 })
+    ROWS.add(tx, { name: 'a', size: 1 }).catch(() => {})
+  })
+  await t.rejects(failing, { code: 'STORE_STATEMENT_FAILED' })
+  t.strictSame(await names(), ['a'])
+})
+
 t.test('a lock that stays is a failure, until it is gone', async (t) => {
   const { store, path, add, names } = openOn(t)
   const other = another(t, path)

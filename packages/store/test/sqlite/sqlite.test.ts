@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
 import { migrateSqlite, Sqlite, StoreError, type Transaction } from '../../src/index.ts'
@@ -41,6 +41,13 @@ t.test('a job at fault fails alone, and the others of its turn are written', asy
   ])
   t.same(committed(other), [1, 2, 3])
   t.equal(db.failure(), undefined)
+})
+
+t.test('of two jobs, too, one fails alone', async (t) => {
+  const { db, other } = openSqlite(t)
+  const results = await Promise.allSettled([1, 1].map((n) => insert(db, n)))
+  t.match(results, [{ value: 1 }, { reason: { code: 'STORE_STATEMENT_FAILED' } }])
+  t.same(committed(other), [1])
 })
 
 t.test('a turn waits for the disk if one of its writes has to', async (t) => {
@@ -125,6 +132,15 @@ t.test('writes can be refused, and reads go on', async (t) => {
   await insert(db, 2)
 })
 
+t.test('nothing is written at the end into what refuses writes', async (t) => {
+  let passed = 0
+  const { db, other } = openSqlite(t, undefined, () => passed)
+  passed = 5_000
+  db.refuseWrites(new StoreError('STORE_CORRUPT', 'It is damaged.'))
+  await db.close()
+  t.equal(other.prepare('SELECT ms FROM run_time').get()?.ms, 0)
+})
+
 interface Harm {
   readonly reason: RegExp
   harm(of: ReturnType<typeof openSqlite>): void
@@ -153,6 +169,26 @@ const harms: Readonly<Record<string, Harm>> = {
     mend: ({ sqlite }) => sqlite.exec('PRAGMA query_only = OFF'),
   },
 }
+
+t.test('after a failure, room for a commit is demanded beside the file', async (t) => {
+  const { db, sqlite, file } = openSqlite(t)
+  const room = `${file}.room`
+  sqlite.exec(`PRAGMA max_page_count = ${pagesOf(sqlite)}`)
+  t.match(await failureOf(db.run(BIG)), UNAVAILABLE)
+  sqlite.exec('PRAGMA max_page_count = 4294967294')
+  const obstacles: [reason: RegExp, place: () => void, remove: () => void][] = [
+    [/its folder gives EISDIR/, () => mkdirSync(room), () => rmdirSync(room)],
+    [/the disk is full/, () => symlinkSync('/dev/full', room), () => {}],
+  ]
+  for (const [message, place, remove] of obstacles) {
+    place()
+    t.match(await failureOf(db.check()), { ...UNAVAILABLE, message })
+    remove()
+  }
+  await db.check()
+  t.equal(db.failure(), undefined)
+  t.notOk(existsSync(room))
+})
 
 for (const [what, { reason, harm, mend }] of Object.entries(harms))
   t.test(`a database that ${what} is told, and is written again afterwards`, async (t) => {
@@ -261,7 +297,9 @@ t.test('the run time goes on at the next start', async (t) => {
     return sqlite.prepare('SELECT ms FROM run_time').get()?.ms
   }
   t.equal(db.runTime(), 0)
-  passed += 5_000
+  passed -= 1_000
+  t.equal(db.runTime(), 0, 'never less')
+  passed += 6_000
   t.strictSame([db.runTime(), stored()], [5_000, 0])
   await db.check()
   t.equal(stored(), 5_000)
