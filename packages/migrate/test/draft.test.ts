@@ -45,6 +45,15 @@ title: '$$\{HOME}: "x" # y'
   t.ok(draft.isMarked(['server', 'port']) === false && draft.isMarked(['server', 'absent']))
 })
 
+t.test('comments are broken between words, at 100 characters at most', async (t) => {
+  for (let length = 1; length < 30; length++) {
+    const draft = new Draft()
+    draft.remark(setting('x', 1), `${'y'.repeat(length)} `.repeat(20))
+    const lines = draft.print(TEXTS).split('\n')
+    t.ok(Math.max(...lines.map((line) => line.length)) <= 100, `words of ${length} characters`)
+  }
+})
+
 t.test('what is to be decided is the exit code', async (t) => {
   const process = {
     exitCode: undefined,
@@ -54,6 +63,9 @@ t.test('what is to be decided is the exit code', async (t) => {
   const target = process as unknown as Parameters<typeof printMigrated>[1] & { said: string }
   t.equal(printMigrated({ yaml: 'a: 1\n', todos: 0 }, target), 'a: 1\n')
   t.strictSame([target.exitCode, target.said], [undefined, ''])
+  printMigrated({ yaml: '', todos: 1 }, target)
+  t.match([target.exitCode, target.said], [3, /^1 place is marked TODO/])
+  target.said = ''
   printMigrated({ yaml: '', todos: 2 }, target)
   t.match([target.exitCode, target.said], [3, /^2 places are marked TODO/])
 })
@@ -125,6 +137,7 @@ t.test('what is not used is explained, and what may keep people out is told', as
     setting('limit', 3, 'z'),
     setting('limit.any', 4, 'false'),
     setting('lmit', 5, 'z'),
+    setting('limit.none', 6, ''),
   ])
   source.take('used')
   const draft = new Draft()

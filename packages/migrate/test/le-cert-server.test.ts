@@ -91,6 +91,7 @@ t.test('what the settings become', async (t) => {
     [{ ...BASE, logs: { level: 'warn', json: true } }, { log: { level: 'warn', format: 'json' } }],
     [{ ...BASE, auth: { method: 'jwt', jwt: { ...JWT, requiredScopes: ['a', 'b'], domainsClaim: 'domains' } } }, { auth: { jwt: { ...JWT, requiredScopes: ['a', 'b'], domainsClaim: 'domains' } } }],
     [{ ...BASE, auth: JWT }, { auth: { jwt: JWT } }],
+    [{ ...BASE, auth: { method: 'jwt', psk: { key: KEY }, jwt: JWT } }, { auth: { jwt: JWT, psk: undefined } }],
     [{ ...BASE, auth: { method: 'PSK', psk: { key: KEY }, jwt: JWT } }, { auth: { psk: { keys: [{ keySha256 }] } } }],
     [withDns('route53', { AWS_ACCESS_KEY_ID: 'id', secretAccessKey: 'CANARY', AWS_REGION: 'eu-west-1', hostedZoneID: 'Z1' }), dns({ type: 'route53', accessKeyId: 'id', secretAccessKeyFile: 'dns-secretaccesskey', region: 'eu-west-1', hostedZoneId: 'Z1' })],
     [withDns('rfc2136', { nameserver: 'ns.example.com', tsigKey: 'k', tsigSecret: 'CANARY', tsigAlgorithm: 'hmac-sha512.' }), dns({ type: 'rfc2136', server: 'ns.example.com', keyName: 'k', keySecretFile: 'dns-keysecret', algorithm: 'hmac-sha512' })],
@@ -111,6 +112,11 @@ t.test('what a person has to decide about is marked', async (t) => {
   const migrated = migration(t)
   const table: [settings: object, refused: string, says: RegExp][] = [
     [{ ...BASE, auth: { method: 'tsnet' } }, '/auth', /no issuer of tokens for the method tsnet/],
+    [
+      { ...BASE, auth: { method: 'psk', jwt: JWT } },
+      '/auth',
+      /no issuer of tokens for the method psk/,
+    ],
     [{ ...BASE, auth: {} }, '/auth', /there is no key and no issuer of tokens:/],
     [
       { ...BASE, auth: { ...BASE.auth, domains: ['a.example'] } },

@@ -41,14 +41,16 @@ t.test('what the settings become', async (t) => {
     [`${OPEN}cookie_expire = "36h"\n`, { session: { lifetime: '36h' } }],
     [`${OPEN}cookie_expire = "90m30s"\n`, { session: { lifetime: '5430s' } }],
     [`${OPEN}cookie_expire = "9999h"\n`, { session: { lifetime: '90d' } }],
+    [`${OPEN}cookie_expire = "10s"\n`, { session: { lifetime: '1m' } }],
     [`${OPEN}http_address = ":8080"\n`, { server: { host: '0.0.0.0', port: 8080 } }],
     [`${OPEN}http_address = "http://[::1]:8080"\n`, { server: { host: '::1', port: 8080 } }],
     [`${OPEN}https_address = ":8443"\ntls_cert_file = "c"\ntls_key_file = "k"\n`, { server: { port: 8443, tls: { certFile: 'c', keyFile: 'k' } } }],
-    [`${OPEN}trusted_proxy_ips = ["10.0.0.2", "0.0.0.0/0"]\n`, { server: { trustedProxies: ['10.0.0.2'] } }],
+    [`${OPEN}trusted_proxy_ips = ["10.0.0.2", "0.0.0.0/0", "64.0.0.0/6"]\n`, { server: { trustedProxies: ['10.0.0.2'] } }],
     [`${OPEN}metrics_address = "127.0.0.1:9100"\n`, { metrics: { host: '127.0.0.1', port: 9100 } }],
     [`${OPEN}set_xauthrequest = true\nprefer_email_to_user = true\n`, portal({ headers: 'x-auth-request-*', userHeader: 'email' })],
     [`${OPEN}skip_auth_preflight = true\n`, portal({ preflight: true })],
     [`${OPEN}scope = "openid email"\nprompt = "login"\nacr_values = "mfa"\n`, provider({ scopes: ['openid', 'email'], authorizationParameters: { prompt: 'login', acr_values: 'mfa' } })],
+    [`${OPEN}scope = "openid a$b"\n`, provider({ scopes: ['openid', 'a$$b'] })],
     [`${OPEN}oidc_groups_claim = "memberOf"\nprovider_ca_files = ["ca.pem"]\n`, provider({ groupsClaim: 'memberOf', caFile: 'ca.pem' })],
     [`${OPEN}provider_display_name = "Corp $\{X}"\n`, provider({ title: 'Corp $$' + '{X}' })],
     [`${BASE}email_domains = ["example.com"]\n`, portal({ allow: { emailDomains: ['example.com'] } })],
@@ -62,17 +64,19 @@ t.test('what the settings become', async (t) => {
     [`${OPEN.replace('"oidc"', '"github"')}github_org = "acme"\n`, portal({ providers: [{ type: 'github', organizations: ['acme'] }], allow: { condition: 'EmailVerified()', groups: ['acme'] }, userHeader: 'username' })],
     [`${OPEN.replace('"oidc"', '"github"')}github_org = "acme"\ngithub_team = "ops,dev"\ngithub_users = ["ada"]\n`, portal({ allow: 'EmailVerified() && (Group("acme/ops") || Group("acme/dev") || claims.preferred_username in ["ada"])' })],
     [`${OPEN.replace('"oidc"', '"gitlab"')}gitlab_groups = ["acme", "acme/ops"]\n`, portal({ providers: [{ type: 'gitlab', url: 'https://id.example.com', groups: ['acme'] }], allow: { groups: ['acme', 'acme/ops'] } })],
+    [`${OPEN.replace('"oidc"', '"gitlab"')}gitlab_groups = ["acme", "acme-corp"]\n`, portal({ providers: [{ groups: ['acme', 'acme-corp'] }] })],
     [OPEN, provider({ trustEmail: 'unlessFalse' })],
     [OPEN.replace('"oidc"', '"keycloak"'), provider({ trustEmail: true })],
     [OPEN.replace('"oidc"', '"azure"').replace(/oidc_issuer.*\n/, 'azure_tenant = "6F0C2C1E-1111-4222-8333-444455556666"\n'), provider({ type: 'microsoftEntraID', trustEmail: 'unlessFalse' })],
     [OPEN.replace('"oidc"', '"entra-id"').replace('https://id.example.com', 'https://login.microsoftonline.com/6f0c2c1e-1111-4222-8333-444455556666/v2.0'), provider({ type: 'microsoftEntraID', tenantId: '6f0c2c1e-1111-4222-8333-444455556666' })],
-    [`${OPEN}trusted_ips = ["192.168.1.0/24"]\n`, portal({ rules: [{ from: ['192.168.1.0/24'], require: 'anyone' }] })],
+    [`${OPEN}trusted_ips = ["192.168.1.0/24", "10.0.0.300"]\n`, portal({ rules: [{ from: ['192.168.1.0/24'], require: 'anyone' }] })],
     [`${OPEN}skip_auth_routes = ["GET=^/healthz$", "^/public/", "^/a/.*$"]\n`, portal({ rules: [{ paths: ['/healthz'], methods: ['GET'] }, { paths: ['/public/*/*'] }, { paths: ['/a/*/*'] }] })],
     [`${OPEN}skip_auth_routes = ["GET=^/users/.+$"]\n`, portal({ rules: [{ paths: ['/users/*/*'], methods: ['GET'], require: 'anyone' }] })],
     [`${OPEN}skip_auth_regex = ["^/well-known\\\\.txt$"]\n`, portal({ rules: [{ paths: ['/well-known.txt'] }] })],
   ]
   for (const [settings, printed] of table) {
-    const outcome = await migrated(settings, { emails: '# people\nada@other.example\n' })
+    const emails = '# not bob@other.example\nada@other.example\n'
+    const outcome = await migrated(settings, { emails })
     t.match(outcome.printed, printed, settings.slice(-120))
     t.strictSame([outcome.todos, outcome.refused], [0, []], settings.slice(-120))
   }
@@ -86,6 +90,7 @@ t.test('a variable that another program replaces is pointed out', async (t) => {
     [OPEN.replace('auth.example.com', host), /redirect_url: names no host/],
     [OPEN.replace('https://auth.example.com', 'auth.example.com'), /redirect_url: names no host/],
     [OPEN.replace('"proxy"', '"$(CLIENT_ID)"'), /client_id: holds a variable/],
+    [`${OPEN}allowed_groups = ["ops", "$\{GROUP}"]\n`, /allowed_groups: holds a variable/],
     [`${OPEN}client_secret = "$\{CANARY}"\n`, /client_secret: holds a variable/],
   ]
   for (const [settings, says] of table) {
@@ -113,6 +118,8 @@ t.test('other routes keep asking for a session', async (t) => {
     'x$',
     '^/(a|b)$',
     '^/a/../b$',
+    '^/a/\\\\.\\\\./b$',
+    '^/a/\\\\./b$',
     '^/a.b$',
     'POST!=^/x$',
   ]) {

@@ -116,6 +116,16 @@ t.test('what a person has to decide about is marked', async (t) => {
       /TODO: issuerUrl is missing/,
     ],
     [
+      withOidc({ tokenIssuer: 'https://:CANARY@id.example.com' }),
+      '/portals/0/providers/0/issuerUrl',
+      /TODO: issuerUrl is missing/,
+    ],
+    [
+      withOidc({ tokenIssuer: 'https://id.example.com?key=CANARY' }),
+      '/portals/0/providers/0/issuerUrl',
+      /TODO: issuerUrl is missing/,
+    ],
+    [
       withOidc({ allowedEmails: ['ada@example.com'] }),
       '/portals/0/allow',
       /allowedEmails \(line 12\) may keep people out/,
@@ -133,6 +143,20 @@ t.test('what a person has to decide about is marked', async (t) => {
     t.match(outcome.yaml.replaceAll(/\n *# +/g, ' '), says)
     t.notMatch(outcome.yaml, 'CANARY')
   }
+})
+
+t.test('a restriction that is not known lets nobody into any portal', async (t) => {
+  const [portal] = NEW.portals
+  const portals = [
+    { ...portal, allowedPeople: ['ada'] },
+    { ...portal, name: 'other' },
+  ]
+  const { printed, refused } = await migration(
+    t,
+    'traefik-forward-auth',
+  )(stringify({ ...NEW, portals }))
+  t.match(printed.portals, [{ allow: {} }, { allow: {} }])
+  t.ok(refused.length > 0)
 })
 
 t.test('what the settings of version 2 become', async (t) => {
@@ -172,6 +196,7 @@ t.test('rules of version 2 that cannot be translated', async (t) => {
     'Headers(`X`, `y`)',
     'HostRegexp(`{a:.*}`)',
     'Path(`/a{x}`)',
+    'Path(`/a`) || Headers(`X`, `y`)',
   ]
   const ORs = ['(Path(`/a`) || Path(`/b`)) && Host(`a.example.com`)', 'Host(`a`) && Host(`b`)', '']
   for (const rule of [...opens, ...ORs].filter(Boolean)) {
@@ -355,6 +380,9 @@ portals: [{ name: main, sessionLifetime: 2h, headers: [{ name: X, claim: a }], p
     ['[[[', undefined],
     ['a: b: c', undefined],
     ['key = "x"\nother = 1\n', undefined],
+    ['provider = "oidc"\nclient_id = "a"\nx = 1\ny = 2\n', 'oauth2-proxy'],
+    ['provider = "oidc"\nclient_id = "a"\nx = 1\ny = 2\nz = 3\n', undefined],
+    ['client_id = "a"\n', undefined],
   ]
   for (const [text, name] of table) t.equal(await recognise('forward-auth', text, 'f'), name, text)
 })
