@@ -1,6 +1,9 @@
 import t, { type Test } from 'tap'
 import { startPostgres } from '../../../../scripts/test/postgres.ts'
 import type { Feed, Parameter, Postgres } from '../../src/index.ts'
+import type { Connection } from '../../src/postgres/connection.ts'
+import { Follower } from '../../src/postgres/feed.ts'
+import type { Session } from '../../src/postgres/session.ts'
 import { failureOf, logged, newSchema, type OpenOptions, open } from '../kit.ts'
 import { Relay } from './relay.ts'
 
@@ -264,4 +267,33 @@ t.test('rows of a dump from a server that was ahead are corrected', async (t) =>
   const { feed, seen } = follow(restored, schema)
   await feed.read()
   t.strictSame(seen, [1, 2])
+})
+
+t.test('a connection that comes during a read makes the next one full again', async (t) => {
+  const connection = {
+    all: async () => [],
+    pipeline: async () =>
+      [[], [{ oldest: 7n }], [{ id: 1 }], []].map((rows) => ({
+        status: 'fulfilled',
+        value: { rows },
+      })),
+  } as unknown as Connection
+  const session = { connection, add: () => {}, remove: () => {} } as unknown as Session
+  const fulls: boolean[] = []
+  const feed = new Follower(
+    {
+      channel: 'changes',
+      sql: 'SELECT 1',
+      pollMs: FOREVER,
+      async apply(_, isFull) {
+        fulls.push(isFull)
+        if (fulls.length === 1) await feed.arrive(connection)
+      },
+    },
+    session,
+    { info: () => {}, warn: () => {} },
+  )
+  t.teardown(() => feed.close())
+  for (const _ of [1, 2, 3]) await feed.read()
+  t.strictSame(fulls.slice(0, 3), [true, true, false])
 })

@@ -208,13 +208,15 @@ t.test('the run time is that of the replica that has run for longest', async (t)
   passed[0] += 5_000.7
   t.equal(a.runTime(), 5_000)
   await a.check()
+  passed[0] += 0.4
+  t.equal(a.runTime(), 5_001, 'no fraction is lost by that')
   const b = await replica(others)
   t.equal(b.runTime(), 5_000, 'it goes on')
   // Both run at the same time, and one of them for longer.
   passed[0] += 1_000
   others[0] += 3_000
   await b.check()
-  t.equal(a.runTime(), 6_000)
+  t.equal(a.runTime(), 6_001)
   await a.check()
   t.equal(a.runTime(), 8_000)
   passed[0] += 500
@@ -236,4 +238,14 @@ t.test('what could not be opened does not go on trying', async (t) => {
   const left = `SELECT count(*)::int AS count FROM pg_stat_activity WHERE application_name = 'not-opened'`
   t.strictSame(await server.sql(left), [{ count: 0 }])
   t.strictSame(logged.slice(before), [], 'no connection is missed')
+})
+
+t.test('a statement has a thousand parameters at most', async (t) => {
+  const db = await open(t, server)
+  const sum = (count: number) => {
+    const terms = Array.from({ length: count }, (_, i) => `$${i + 1}::int`)
+    return db.get(`SELECT ${terms.join(' + ')} AS sum`, ...Array(count).fill(1))
+  }
+  t.strictSame(await sum(1_000), { sum: 1_000 })
+  await t.rejects(sum(1_001), TypeError)
 })
