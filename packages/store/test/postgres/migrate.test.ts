@@ -1,6 +1,6 @@
 import t from 'tap'
 import { startPostgres } from '../../../../scripts/test/postgres.ts'
-import { failureOf, newSchema, open } from '../kit.ts'
+import { failureOf, newSchema, open, until } from '../kit.ts'
 
 // What holds for both engines is in ../migrations.test.ts.
 const server = await startPostgres(t)
@@ -24,4 +24,19 @@ t.test('a schema of another service is called that', async (t) => {
       message: `The schema ${schema} is that of another service.`,
     })
   t.strictSame(await server.sql(`SELECT id FROM ${schema}.writes`), writes, 'and is not written')
+})
+
+t.test('a replica waits for the migrations of another one', async (t) => {
+  const schema = newSchema()
+  const lock = `SELECT pg_advisory_lock(hashtextextended('${schema}/migrations', 0))`
+  const holder = server.sql(`${lock}; SELECT pg_sleep(600)`).catch(() => {})
+  const sleeping = `SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'`
+  await until(() => server.sql(sleeping).then((rows) => rows.length > 0))
+  const opening = open(t, server, { schema })
+  const waiting = `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`
+  await until(() => server.sql(waiting).then((rows) => rows.length > 0))
+  const made = await server.sql(`SELECT to_regnamespace('${schema}') AS made`)
+  t.strictSame(made, [{ made: null }])
+  await server.sql(`SELECT pg_terminate_backend(pid) FROM (${sleeping}) AS holders`)
+  await Promise.all([holder, opening])
 })
