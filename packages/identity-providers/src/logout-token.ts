@@ -25,8 +25,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   iat: ({ iat }, _, now) => isTime(iat) && iat <= now + SKEW_S && iat >= now - MAX_AGE_S,
   exp: ({ exp }, _, now) => isTime(exp) && exp > now - SKEW_S,
   jti: ({ jti }) => typeof jti === 'string' && jti !== '',
-  events: ({ events }) =>
-    isObject(events) && Object.hasOwn(events, EVENT) && isObject(events[EVENT]),
+  events: ({ events }) => isObject(events) && isObject(events[EVENT]),
   // Only ID tokens have one.
   nonce: (claims) => !Object.hasOwn(claims, 'nonce'),
   sub: ({ sub, sid }) => (sub === undefined ? sid !== undefined : isId(sub)),

@@ -211,3 +211,37 @@ t.test('what a person has who is read again', (t) => {
   }
   t.end()
 })
+
+t.test('an address is verified by the one who names it', (t) => {
+  const [address, other] = ['ada@example.com', 'other@example.com']
+  const cases: [what: string, idToken: Claims, userInfo: Claims, expected: Claims][] = [
+    [
+      'UserInfo alone has it',
+      { email_verified: true },
+      { email: address, email_verified: false },
+      { email: address, email_verified: false },
+    ],
+    [
+      'the two have different ones',
+      { email: address },
+      { email: other, email_verified: true },
+      { email: address },
+    ],
+    [
+      'both have it',
+      { email: address },
+      { email: address, email_verified: true },
+      { email: address, email_verified: true },
+    ],
+  ]
+  for (const [what, idToken, userInfo, expected] of cases)
+    t.strictSame(mergeClaims(idToken, userInfo, {}), expected, what)
+  t.end()
+})
+
+t.test('no claim is a member of every object', (t) => {
+  const claims = { sub: '1' }
+  t.strictSame(mergeClaims(claims, {}, { groupsClaim: 'constructor' }).groups, undefined)
+  t.strictSame(mergeClaims(claims, {}, { rolesClaim: 'constructor.name' }).roles, undefined)
+  t.end()
+})

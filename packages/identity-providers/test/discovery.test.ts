@@ -42,3 +42,18 @@ t.test('whoever needs a provider that was down causes one read in a second', asy
   t.equal(discovery.failing(), false)
   t.match(await askTwenty(), { reads: 0, reasons: ['the document'] })
 })
+
+t.test('what is closed reads no more', async (t) => {
+  const clock = manualClock()
+  let reads = 0
+  const read = async () => {
+    reads += 1
+    throw DOWN
+  }
+  const discovery = new Discovery('corp', read, { clock, log })
+  const asked = discovery.get()
+  discovery.close()
+  await t.rejects(asked, DOWN)
+  await clock.advance(3_600_000)
+  t.equal(reads, 1)
+})

@@ -435,6 +435,7 @@ t.test('tailscaleWhois', async (t) => {
     const restricted = openWith({ tailnet: 'tail1234.ts.net' })
     t.equal((await restricted.identify(ALICE))?.id, 'user:7')
     t.equal(await restricted.identify('100.101.102.106'), undefined)
+    t.equal(await openWith({ tailnet: 'ts.net' }).identify(ALICE), undefined, 'nor of a part')
     t.equal((await provider.identify('100.101.102.106'))?.claims.tailnet, 'tail9999.ts.net')
   })
   await t.test('devices that belong to nobody', async (t) => {

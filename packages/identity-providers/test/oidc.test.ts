@@ -1,6 +1,7 @@
 import { createFetch, type FetchOptions, NetError } from '@gatehouse/net'
 import t, { type Test } from 'tap'
 import type { ProviderError } from '../src/errors.ts'
+import { withTrust } from '../src/oidc.ts'
 import type { ReRead, SignedIn } from '../src/provider.ts'
 import { open, signInWhole, testDeps } from './kit.ts'
 import type { Hostility } from './stand-ins/hostility.ts'
@@ -270,4 +271,23 @@ t.test('the logout URL has the ID token as its hint', async (t) => {
     client_id: 'gatehouse',
   })
   t.equal((await fetch(url ?? '')).status, 200, 'which the provider takes')
+})
+
+t.test('whose address counts as verified', async (t) => {
+  const email = 'ada@example.com'
+  const cases: [trustEmail: Parameters<typeof withTrust>[1], said: object, verified: unknown][] = [
+    [undefined, {}, undefined],
+    [false, {}, undefined],
+    [true, {}, true],
+    [true, { email_verified: false }, true],
+    ['unlessFalse', {}, true],
+    ['unlessFalse', { email_verified: false }, false],
+    ['unlessFalse', { verified_email: false }, undefined],
+  ]
+  for (const [trustEmail, said, verified] of cases)
+    t.equal(
+      withTrust({ email, ...said }, trustEmail).email_verified,
+      verified,
+      `${trustEmail}: ${JSON.stringify(said)}`,
+    )
 })

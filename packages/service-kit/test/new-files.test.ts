@@ -23,6 +23,9 @@ t.test('replaces nothing, and leaves nothing half done', async (t) => {
   t.notOk(existsSync(join(folder, 'config.yaml')))
   t.equal(readFileSync(join(folder, 'keys/a.key'), 'utf8'), 'mine')
   await t.rejects(write('file/config.yaml'), { code: /EEXIST|ENOTDIR/ })
+  const other = { '.': { text: 'a', mode: 0o600 }, 'file/b': { text: 'b', mode: 0o600 } }
+  await t.rejects(writeNewFiles(join(folder, 'other.yaml'), other), { code: /EEXIST|ENOTDIR/ })
+  t.notOk(existsSync(join(folder, 'other.yaml')), 'none of them stays')
   if (existsSync('/proc/self'))
     await t.rejects(writeNewFiles('/proc/x/config.yaml', FILES), { code: 'ENOENT' })
 })

@@ -25,6 +25,7 @@ const thrown: Record<string, unknown> = {
   silent: new CodedError('CERT_BUSY', 'x', { members: { secret: SECRET } }),
   busy: new CodedError('CERT_BUSY', `locked by ${SECRET}`, { retryAfter: 1.2 }),
   exposed: new CodedError('CERT_BUSY', 'the order goes on', { expose: true, retryAfter: 5 }),
+  hidden: new CodedError('CERT_NOT_ALLOWED', SECRET, { expose: false }),
   unlisted: new CodedError('CERT_UNLISTED', SECRET, { statusCode: 400 }),
   auth: new CodedError('AUTH_SCOPE_MISSING', 'needs certs:issue', { statusCode: 403 }),
   authDown: new CodedError('AUTH_ISSUER_DOWN', SECRET, { statusCode: 503, retryAfter: 3 }),
@@ -94,6 +95,7 @@ const answers: [what: string, status: number, body: object, retryAfter?: string]
     '2',
   ],
   ['exposed', 503, { detail: 'the order goes on', code: 'CERT_BUSY' }, '5'],
+  ['hidden', 403, { detail: undefined, code: 'CERT_NOT_ALLOWED', requestId: String }],
   ['auth', 403, { detail: 'needs certs:issue', code: 'AUTH_SCOPE_MISSING', requestId: undefined }],
   ['authDown', 503, { detail: undefined, code: 'AUTH_ISSUER_DOWN' }, '3'],
   ...['unlisted', 'fastify500', 'odd', 'proto', 'plain', 'text', 'nothing'].map(
@@ -123,7 +125,8 @@ t.test('answers errors with problems', async (t) => {
       t.equal(told.type, `https://docs.example/errors#${told.code}`)
       t.notMatch(response.body, SECRET)
       const [line] = lines.map((line) => JSON.parse(line))
-      t.match(line, { level: status === 500 ? 50 : status > 500 ? 40 : 20, reqId: String })
+      const level = status === 500 ? 50 : told.requestId ? 40 : 20
+      t.match(line, { level, reqId: String })
       if (status > 500) t.equal(line.reqId, told.requestId, 'the id finds the log line')
     })
 })
