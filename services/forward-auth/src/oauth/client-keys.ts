@@ -4,7 +4,7 @@ import type { BoundedFetch } from '@gatehouse/net'
 import type { FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { FwaError } from '../errors.ts'
-import type { AuthStore } from '../store/store.ts'
+import type { AuthStore } from '../store/auth-store.ts'
 
 /** The time for which an assertion is valid at most, in ms. */
 const LIFETIME = 600_000

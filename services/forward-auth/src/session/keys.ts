@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import { deriveKeys } from '../keys/key-ring.ts'
-import type { AuthStore } from '../store/store.ts'
+import type { AuthStore } from '../store/auth-store.ts'
 import { AssertionKeys } from './assertion-keys.ts'
 
 /**

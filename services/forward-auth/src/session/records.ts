@@ -1,8 +1,8 @@
 import { sleep } from '@gatehouse/net'
 import { LRUCache } from 'lru-cache'
 import type { KeyRing } from '../keys/key-ring.ts'
+import type { AuthStore } from '../store/auth-store.ts'
 import {
-  type AuthStore,
   type End,
   MAX_HOSTS,
   type SessionEvent,

@@ -1,9 +1,10 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import type { AuthStore } from './auth-store.ts'
 import { auditFolder, readRows } from './sqlite/day-files.ts'
 import { SqliteStore } from './sqlite/sqlite-store.ts'
 import type { StorageConfig } from './storage-schema.ts'
-import type { AuthStore, StoredAuditRow, StoreOptions } from './store.ts'
+import type { StoredAuditRow, StoreOptions } from './store.ts'
 
 /** Reads the audit trail that is configured, of all instances. They may run meanwhile. */
 export async function* readAudit(

@@ -1,7 +1,5 @@
 import type { Clock } from '@gatehouse/service-kit/clock'
-import type { HealthReport } from '@gatehouse/service-kit/http'
 import type { RowOf } from '@gatehouse/store'
-import type { KeyRing } from '../keys/key-ring.ts'
 import type { CONSENTS, SESSIONS } from './tables.ts'
 
 /** A session as the store keeps it: digests, times in ms since the epoch, and what is sealed. */
@@ -130,82 +128,6 @@ export interface AuditStore {
 
 /** The names of the secrets that a store can make. */
 export type SecretName = 'session' | 'assertion'
-
-/**
- * The state that instances share beside their configuration. Every change is durable when its promise
- * resolves. Whatever cannot be done rejects with STORE_UNAVAILABLE.
- */
-export interface AuthStore {
-  /** The clock that all instances go by. */
-  readonly clock: Clock
-  readonly audit: AuditStore
-  /** The time for which the service has run on this store in ms, whatever clocks were set to. */
-  runningTime(): number
-  /** Learns what matters of the events there are, before it resolves, and later those of any instance. */
-  follow(follower: SessionFollower): Promise<void>
-  /** Learns what has happened at other instances until now. Resolves in any case. */
-  catchUp(): Promise<void>
-  /** Adds a session. Resolves with false if the provider has ended it meanwhile. */
-  beginSession(row: SessionRow): Promise<boolean>
-  /**
-   * Adds an agent for a code. Resolves with false if the session of its person has ended, or if the code was redeemed
-   * before, at any instance: then whoever asks ends the agent with this `sid`.
-   */
-  beginAgent(row: SessionRow, code: Code): Promise<boolean>
-  /**
-   * Replaces the row of this session and the revision before, and frees its lease. Resolves with false if it is gone
-   * or newer, or if the provider has ended what it is to become.
-   */
-  updateSession(row: SessionRow): Promise<boolean>
-  findSession(sid: string): Promise<SessionRow | undefined>
-  /** The newest first. */
-  listSessions(which: Listing, limit: number): Promise<readonly Listed[]>
-  /** Ends sessions. Gives their rows. An end by the provider also holds for sign-ins that are under way. */
-  endSessions(which: End): Promise<readonly SessionRow[]>
-  /**
-   * Lets one caller ask the provider. Leases are times, in ms since the epoch, of which no two are the same: whoever
-   * names the one that is there replaces it.
-   */
-  leaseSession(sid: string, rev: number, expectedLease: number, until: number): Promise<boolean>
-  /** Notes when sessions were last seen, and at which hosts. */
-  touchSessions(seen: readonly Seen[]): Promise<void>
-  /** Tells all instances. */
-  tell(event: SessionEvent): Promise<void>
-  /** Whether the login has completed, at any instance. */
-  hasCompleted(login: string): Promise<boolean>
-  /**
-   * Completes a login. Resolves with false if it was completed before, at any instance.
-   *
-   * @param expiresAt - until when the login could be completed, in ms since the epoch
-   */
-  completeLogin(login: string, expiresAt: number): Promise<boolean>
-  /** Finds a consent that has not ended. */
-  findConsent(key: string): Promise<ConsentRow | undefined>
-  /** Stores a consent. */
-  giveConsent(consent: ConsentRow): Promise<void>
-  /**
-   * Forgets what a person has allowed, or everybody.
-   *
-   * @param client - the beginning of the keys. Default: of all of them
-   */
-  withdrawConsents(person: string | undefined, client?: string): Promise<void>
-  /** Removes what has expired by the clock and by the running time. */
-  prune(): Promise<void>
-  /**
-   * A random secret, which is made once: all instances get the same one.
-   *
-   * @param sealing - keys that seal it, where others than this service may read the store
-   * @throws FwaError FWA_KEY_UNUSABLE
-   */
-  secret(name: SecretName, sealing?: KeyRing): Promise<string>
-  /**
-   * Gives the reason why sessions must not be accepted now; undefined if they may. Absent in a store whose instances
-   * are never cut off from each other.
-   */
-  readonly staleness?: (() => Error | undefined) | undefined
-  health(): HealthReport
-  close(): Promise<void>
-}
 
 /** The clocks and the log of a store. */
 export interface StoreOptions {

@@ -1,4 +1,5 @@
-import type { AuthStore, SessionEvent, SessionRow } from '../../src/store/store.ts'
+import type { AuthStore } from '../../src/store/auth-store.ts'
+import type { SessionEvent, SessionRow } from '../../src/store/store.ts'
 
 type Sessions =
   | 'beginSession'

@@ -1,4 +1,5 @@
-import type { AuthStore, Listing, StoreOptions } from '../../src/store/store.ts'
+import type { AuthStore } from '../../src/store/auth-store.ts'
+import type { Listing, StoreOptions } from '../../src/store/store.ts'
 import { agent, codeOf, consent, HOUR, seenAt, session } from './kit.ts'
 
 const ignore = () => {}
@@ -59,7 +60,7 @@ export const KNOWN_BY: Readonly<Record<'sqlite' | 'postgres', Readonly<Record<st
 
 /** The sources whose statements are driven. */
 export const SOURCES = {
-  both: ['engine-store.ts'],
+  both: ['auth-store.ts'],
   sqlite: ['sqlite/sqlite-store.ts'],
   postgres: ['postgres/postgres-store.ts', 'postgres/audit-table.ts', 'postgres/sealed-secrets.ts'],
 }

@@ -3,9 +3,10 @@ import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Test } from 'tap'
 import { type PostgresServer, startPostgres } from '../../../../scripts/test/postgres.ts'
 import { deriveKeys } from '../../src/keys/key-ring.ts'
+import type { AuthStore } from '../../src/store/auth-store.ts'
 import { openPostgresStore } from '../../src/store/postgres/postgres-store.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import type { AuthStore, SessionEvent, SessionRow, StoreOptions } from '../../src/store/store.ts'
+import type { SessionEvent, SessionRow, StoreOptions } from '../../src/store/store.ts'
 import { NEW_SECRET, OLD_SECRET } from '../session/kit.ts'
 
 export const OLD_KEYS = deriveKeys([OLD_SECRET], 'store')

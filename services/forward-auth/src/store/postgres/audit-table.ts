@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Postgres, Queries } from '@gatehouse/store'
-import type { EngineStore } from '../engine-store.ts'
+import type { AuthStore } from '../auth-store.ts'
 import type { AuditStore, StoredAuditRow } from '../store.ts'
 import { AUDIT } from '../tables.ts'
 
@@ -16,7 +16,7 @@ const PRUNE = `
     SELECT seq FROM audit WHERE (at < $1 OR at > $2) AND ran <= $3 LIMIT ${MAX_REMOVED})`
 
 /** The audit trail of all instances, in a table. */
-export function auditTableOf(db: Postgres, age: EngineStore['age']): AuditStore {
+export function auditTableOf(db: Postgres, age: AuthStore['age']): AuditStore {
   /** A row that is tried again has the ID of before, so that it is added once. */
   const ids = new WeakMap<StoredAuditRow, string>()
   return {

@@ -11,11 +11,10 @@ import {
 } from '@gatehouse/store'
 import { FwaError } from '../../errors.ts'
 import type { KeyRing } from '../../keys/key-ring.ts'
-import { EngineStore } from '../engine-store.ts'
+import { AuthStore } from '../auth-store.ts'
 import type { PostgresConfig } from '../storage-schema.ts'
 import type {
   AuditStore,
-  AuthStore,
   SecretName,
   SessionEvent,
   SessionFollower,
@@ -81,7 +80,7 @@ function connect(
   })
 }
 
-class PostgresStore extends EngineStore implements AuthStore {
+class PostgresStore extends AuthStore {
   readonly audit: AuditStore
   readonly staleness: AuthStore['staleness']
   #checkedAt = 0
@@ -147,7 +146,7 @@ class PostgresStore extends EngineStore implements AuthStore {
   }
 
   /** Tells the other instances that there are new rows. */
-  protected override async addEvents(...[tx, events]: Parameters<EngineStore['addEvents']>) {
+  protected override async addEvents(...[tx, events]: Parameters<AuthStore['addEvents']>) {
     await super.addEvents(tx, events)
     if (events.length > 0) await tx.all(TELL, this.#channel)
   }

@@ -3,7 +3,7 @@ import { appendFile, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseJson } from '@gatehouse/net'
 import { makeFolder } from '@gatehouse/service-kit/files'
-import type { EngineStore } from '../engine-store.ts'
+import type { AuthStore } from '../auth-store.ts'
 import type { AuditStore, StoredAuditRow } from '../store.ts'
 
 const DAY = 86_400_000
@@ -17,7 +17,7 @@ export function auditFolder({ path }: { readonly path: string }): string {
 }
 
 /** The audit trail in files, one for each day. */
-export function dayFilesIn(folder: string, age: EngineStore['age']): AuditStore {
+export function dayFilesIn(folder: string, age: AuthStore['age']): AuditStore {
   /** Ends a row that a write which failed has left in part. */
   let start = ''
   return {

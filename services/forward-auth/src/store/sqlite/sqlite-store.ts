@@ -2,10 +2,9 @@ import { join } from 'node:path'
 import { systemClock } from '@gatehouse/service-kit/clock'
 import { makeFolder } from '@gatehouse/service-kit/files'
 import { asStoreError, SharedSqlite, StoreError } from '@gatehouse/store'
-import { EngineStore } from '../engine-store.ts'
+import { AuthStore } from '../auth-store.ts'
 import type {
   AuditStore,
-  AuthStore,
   SecretName,
   SessionEvent,
   SessionFollower,
@@ -24,8 +23,9 @@ const READ = EVENTS.select('WHERE id > $1 ORDER BY id', MEMBERS)
 const READ_RECENT = EVENTS.select(RECENT, MEMBERS)
 
 /** A folder that several instances may share: each sees what happens at the others within a second. */
-export class SqliteStore extends EngineStore implements AuthStore {
+export class SqliteStore extends AuthStore {
   readonly audit: AuditStore
+  readonly staleness = undefined
   readonly #folder: string
   readonly #engine: SharedSqlite
   readonly #log: StoreOptions['log']

@@ -8,7 +8,9 @@ import {
   type Transaction,
   type WriteOptions,
 } from '@gatehouse/store'
+import type { KeyRing } from '../keys/key-ring.ts'
 import {
+  type AuditStore,
   type Code,
   type ConsentRow,
   type End,
@@ -16,6 +18,7 @@ import {
   type Listing,
   MARGIN,
   MAX_HOSTS,
+  type SecretName,
   type Seen,
   type SessionEvent,
   type SessionFollower,
@@ -98,9 +101,19 @@ function removing(table: string, key: string, which: string): string {
   return `DELETE FROM ${table} WHERE ${key} IN (${locked})`
 }
 
-/** The part of the stores that does not depend on the engine. */
-export abstract class EngineStore {
+/**
+ * The state that instances share beside their configuration, in a database or a folder. Every change is durable when its
+ * promise resolves. Whatever cannot be done rejects with STORE_UNAVAILABLE.
+ */
+export abstract class AuthStore {
+  /** The clock that all instances go by. */
   readonly clock: Clock
+  abstract readonly audit: AuditStore
+  /**
+   * Gives the reason why sessions must not be accepted now; undefined if they may. Absent in a store whose instances
+   * are never cut off from each other.
+   */
+  abstract readonly staleness: (() => Error | undefined) | undefined
   readonly #engine: Engine
   readonly #log: StoreOptions['log']
   /** Whether something has failed since the last check, which was logged. */
@@ -120,16 +133,36 @@ export abstract class EngineStore {
     this.#log = log
   }
 
+  /** Learns what matters of the events there are, before it resolves, and later those of any instance. */
+  abstract follow(follower: SessionFollower): Promise<void>
+
+  /** Learns what has happened at other instances until now. Resolves in any case. */
+  abstract catchUp(): Promise<void>
+
+  /**
+   * A random secret, which is made once: all instances get the same one.
+   *
+   * @param sealing - keys that seal it, where others than this service may read the store
+   * @throws FwaError FWA_KEY_UNUSABLE
+   */
+  abstract secret(name: SecretName, sealing?: KeyRing): Promise<string>
+
+  /** The time for which the service has run on this store in ms, whatever clocks were set to. */
   runningTime(): number {
     return this.#engine.runTime()
   }
 
+  /** Adds a session. Resolves with false if the provider has ended it meanwhile. */
   beginSession(row: SessionRow): Promise<boolean> {
     return this.#write(async (tx) => {
       return !(await this.#isEnded(tx, row)) && (await SESSIONS.add(tx, row)) === 1
     })
   }
 
+  /**
+   * Adds an agent for a code. Resolves with false if the session of its person has ended, or if the code was redeemed
+   * before, at any instance: then whoever asks ends the agent with this `sid`.
+   */
   beginAgent(row: SessionRow, { id, until }: Code): Promise<boolean> {
     const code = { login: `code ${id}`, ...this.#lasting(until) }
     return this.#write(async (tx) => {
@@ -138,6 +171,10 @@ export abstract class EngineStore {
     })
   }
 
+  /**
+   * Replaces the row of this session and the revision before, and frees its lease. Resolves with false if it is gone
+   * or newer, or if the provider has ended what it is to become.
+   */
   updateSession(row: SessionRow): Promise<boolean> {
     const { sid, rev, subject, providerSid, ends, lastSeen, seenMac } = row
     const free = { ...row, lease: 0 }
@@ -161,6 +198,7 @@ export abstract class EngineStore {
     return this.told('reading', SESSIONS.find(this.#engine, 'WHERE sid = $1', sid))
   }
 
+  /** The newest first. */
   async listSessions({ agents, ...filter }: Listing, limit: number): Promise<readonly Listed[]> {
     const [[column, value] = []] = Object.entries(filter)
     const where = `${column} = $1 AND parent IS ${agents ? 'NOT ' : ''}NULL`
@@ -170,6 +208,7 @@ export abstract class EngineStore {
     return rows.map((row) => ({ ...row, hosts: row.hosts?.split(' ') ?? [] }))
   }
 
+  /** Ends sessions. Gives their rows. An end by the provider also holds for sign-ins that are under way. */
   endSessions(which: End): Promise<readonly SessionRow[]> {
     return this.#write(async (tx) => {
       if ('sid' in which) return this.#end(tx, 'sid = $1', which.sid)
@@ -183,6 +222,10 @@ export abstract class EngineStore {
     })
   }
 
+  /**
+   * Lets one caller ask the provider. Leases are times, in ms since the epoch, of which no two are the same: whoever
+   * names the one that is there replaces it.
+   */
   async leaseSession(
     sid: string,
     rev: number,
@@ -192,6 +235,7 @@ export abstract class EngineStore {
     return (await this.#write((tx) => tx.run(LEASE, sid, rev, expectedLease, until))) === 1
   }
 
+  /** Notes when sessions were last seen, and at which hosts. */
   async touchSessions(seen: readonly Seen[]): Promise<void> {
     const sorted = seen.toSorted((a, b) => (a.sid < b.sid ? -1 : 1))
     for (const page of pagesOf(sorted, TOUCHED)) {
@@ -208,36 +252,51 @@ export abstract class EngineStore {
     }
   }
 
+  /** Tells all instances. */
   tell({ kind, key, until }: SessionEvent): Promise<void> {
     return this.#write((tx) => this.addEvents(tx, [{ kind, key, ...this.#lasting(until, 0) }]))
   }
 
+  /** Whether the login has completed, at any instance. */
   async hasCompleted(login: string): Promise<boolean> {
     return (await this.told('reading', this.#engine.get(FIND, login))) !== undefined
   }
 
+  /**
+   * Completes a login. Resolves with false if it was completed before, at any instance.
+   *
+   * @param expiresAt - until when the login could be completed, in ms since the epoch
+   */
   async completeLogin(login: string, expiresAt: number): Promise<boolean> {
     const row = { login, ...this.#lasting(expiresAt) }
     const added = await this.#write((tx) => COMPLETED.add(tx, row, ' ON CONFLICT DO NOTHING'))
     return added === 1
   }
 
+  /** Finds a consent that has not ended. */
   findConsent(key: string): Promise<ConsentRow | undefined> {
     const [where, now] = ['WHERE key = $1 AND until > $2', this.clock.now()]
     return this.told('reading', CONSENTS.find(this.#engine, where, key, now))
   }
 
+  /** Stores a consent. */
   giveConsent(consent: ConsentRow): Promise<void> {
     const row = { ...consent, ...this.#lasting(consent.until, 0) }
     return this.#write((tx) => CONSENTS.put(tx, row))
   }
 
+  /**
+   * Forgets what a person has allowed, or everybody.
+   *
+   * @param client - the beginning of the keys. Default: of all of them
+   */
   async withdrawConsents(person: string | undefined, client = ''): Promise<void> {
     await this.#write((tx) =>
       person === undefined ? tx.run(WITHDRAW_ALL, client) : tx.run(WITHDRAW, person, client),
     )
   }
 
+  /** Removes what has expired by the clock and by the running time. */
   async prune(): Promise<void> {
     const { now, running } = this.age()
     this.#noteClock(now, running)
