@@ -97,6 +97,7 @@ t.test('wrong arguments are refused with a reason', async (t) => {
   )
   t.equal(readName('::0001').text, '::1')
   const many = Array.from({ length: 101 }, (_, i) => `a${i}.test`)
+  t.equal(readNames(many.slice(1)).length, 100)
   const wrong = [
     () => readNames(['a b']),
     () => readNames(many),

@@ -82,3 +82,13 @@ t.test('property: no output holds what a terminal obeys, and JSON keeps its valu
     }),
   )
 })
+
+t.test('what is printed rules no terminal', (t) => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary', maxLength: 2_000 }), (text) => {
+      const shown = printable(text)
+      return shown.length <= 501 && !/\p{Cc}|\p{Bidi_Control}|[\u2028\u2029]/u.test(shown)
+    }),
+  )
+  t.end()
+})

@@ -1,11 +1,10 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { printable } from '@gatehouse/service-kit/program'
+import { fromPem, toPem } from '@gatehouse/pki'
 import fc from 'fast-check'
 import t from 'tap'
 import { NOW, start } from '../../../services/cert-service/test/helpers/app.ts'
 import { type CertificateRequest, readPair, requireUsable } from '../src/certificate.ts'
 import { ClientError } from '../src/errors.ts'
-import { connect } from '../src/service.ts'
 import { readNames } from '../src/settings.ts'
 
 const { call } = await start(t)
@@ -62,60 +61,31 @@ t.test('only what is wanted and valid now can be used', (t) => {
   t.end()
 })
 
-t.test('whatever a server answers, it is an answer or an error with a code', async () => {
-  const anything = fc.oneof(
-    fc.json(),
-    fc.string({ unit: 'binary' }),
-    fc
-      .record({
-        code: fc.string({ unit: 'binary' }),
-        detail: fc.string({ unit: 'binary' }),
-        id: fc.string(),
-        status: fc.constantFrom('pending', 'failed', 'done', 7),
-      })
-      .map((value) => JSON.stringify(value)),
-  )
-  const status = fc.constantFrom(200, 202, 204, 304, 400, 404, 429, 500)
-  const retryAfter = fc.oneof(
-    fc.string(),
-    fc.date({ noInvalidDate: true }).map((date) => date.toUTCString()),
-  )
-  await fc.assert(
-    fc.asyncProperty(anything, status, retryAfter, async (text, code, after) => {
-      const answer = { status: code, headers: { 'retry-after': after }, body: Buffer.from(text) }
-      const fetch = Object.assign(async () => answer, { close: async () => {} })
-      const credentials = { authorization: async () => 'APIKey x' }
-      const service = connect({
-        url: new URL('https://certs.test'),
-        credentials,
-        fetch,
-        now: () => NOW,
-        actionFor: () => undefined,
-      })
-      const asked = [
-        service.obtain({ domain: 'a.test' }),
-        service.find('a.test', '"x"'),
-        service.order('7'),
-        service.list().next(),
-        service.failing().next(),
-      ]
-      for (const result of await Promise.allSettled(asked)) {
-        if (result.status === 'fulfilled') continue
-        const { code: found, message, retryAfterMs = 0 } = result.reason as ClientError
-        if (!(result.reason instanceof ClientError)) throw result.reason
-        if (!/^[A-Z][A-Z0-9_]+$/.test(found) || message !== printable(message)) throw result.reason
-        if (!(retryAfterMs >= 0)) throw result.reason
-      }
-    }),
-  )
-})
-
-t.test('what is printed rules no terminal', (t) => {
-  fc.assert(
-    fc.property(fc.string({ unit: 'binary', maxLength: 2_000 }), (text) => {
-      const shown = printable(text)
-      return shown.length <= 501 && !/\p{Cc}|\p{Bidi_Control}|[\u2028\u2029]/u.test(shown)
-    }),
-  )
-  t.end()
+t.test('what does not belong together gives no pair', async (t) => {
+  const [leaf = new Uint8Array(), ...issuers] = fromPem(body.certificate, 'CERTIFICATE')
+  const pem = (...ders: readonly Uint8Array[]) =>
+    ders.map((der) => toPem('CERTIFICATE', der)).join('')
+  const changed = Uint8Array.from(leaf)
+  changed[leaf.length - 1] = (leaf.at(-1) ?? 0) ^ 1
+  const { privateKey: anotherKey } = (await call('POST', '/api/certificate', { domain: 'b.test' }))
+    .body
+  const rows: readonly [what: string, chain: string, key: string, message: RegExp][] = [
+    ['a key of another', body.certificate, anotherKey, /the private key is not that of/],
+    [
+      'a changed signature',
+      pem(changed, ...issuers),
+      body.privateKey,
+      /certificate 1 of the chain is not signed by the next one/,
+    ],
+    [
+      'the leaf twice',
+      pem(leaf, leaf),
+      body.privateKey,
+      /certificate 1 of the chain is not signed/,
+    ],
+    ['too many', pem(...Array(11).fill(leaf)), body.privateKey, /the chain has 11 certificates/],
+  ]
+  t.ok(readPair(pem(leaf), body.privateKey), 'the leaf alone')
+  for (const [what, chain, key, message] of rows)
+    t.throws(() => readPair(chain, key), { code: 'CERT_CLIENT_CERTIFICATE_INVALID', message }, what)
 })
