@@ -2,7 +2,7 @@
 // and for a disk. Node loads this file before tap's own, and into test files only.
 import hooks from 'node:async_hooks'
 import { existsSync, readFileSync, statfsSync } from 'node:fs'
-import { registerHooks } from 'node:module'
+import { registerHooks, syncBuiltinESMExports } from 'node:module'
 import { bundleTypebox } from './typebox.mjs'
 
 const MEMORY = '/dev/shm'
@@ -13,6 +13,7 @@ const ROOM = 1_073_741_824
 // Without them such an error ends its file, which fails as well.
 const none = { enable: () => none, disable: () => none }
 hooks.createHook = () => none
+syncBuiltinESMExports()
 
 // For coverage, tap reads each module and its source map once more, and loads itself into every Node process that a test
 // starts. For `t.mockImport`, it looks at every import.
