@@ -1,9 +1,9 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { testFolder } from '@gatehouse/service-kit/testing'
+import { manualClock, testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { DAY, start } from '../../../services/cert-service/test/helpers/app.ts'
-import { getOnce } from '../src/keep.ts'
+import { awaitOrder, getOnce } from '../src/keep.ts'
 import { clientOf, injected, listAll, lookAt } from './helpers/client.ts'
 
 t.test('the first run puts key, chain and both in one file in place', async (t) => {
@@ -125,9 +125,12 @@ t.test('what lives longer than is wanted is replaced, once', async (t) => {
     await running.clock.advance(1.5 * DAY)
     await getOnce(get)
     t.equal(daysLeft(), 2, 'and renewed for as long')
-    await t.rejects(getOnce(clientOf(running, { csr, lifetime: '1s' }).get), {
-      code: 'CERT_LIFETIME_REFUSED',
-    })
+    const short = clientOf(running, { csr, lifetime: '1s' })
+    await t.rejects(getOnce(short.get), { code: 'CERT_LIFETIME_REFUSED' })
+    t.notOk(
+      short.messages().some((text) => text.includes('private key')),
+      'no key is to blame',
+    )
   }
 })
 
@@ -208,4 +211,33 @@ t.test('two commands that want different certificates in one folder are told', a
     messages().some((text) => text.includes('another folder')),
     'not when it is renewed',
   )
+})
+
+t.test('an order is asked for as the service says, within bounds', async (t) => {
+  const order = { id: '7', step: 'a', since: '', names: ['a.test'] }
+  for (const [retryAfterMs, wait] of [
+    [undefined, 5_000],
+    [0, 1_000],
+    [20_000, 20_000],
+    [3_600_000, 60_000],
+  ] as const) {
+    const clock = manualClock()
+    let asked = 0
+    const find = async () => {
+      asked += 1
+      return { ...order, status: 'done' } as const
+    }
+    const get = {
+      service: { order: find } as never,
+      clock,
+      log: { info() {}, warn() {} },
+      signal: new AbortController().signal,
+      patienceMs: 86_400_000,
+    }
+    const waiting = awaitOrder(get, { order: { ...order, status: 'pending' }, retryAfterMs })
+    await clock.advance(wait - 1)
+    t.equal(asked, 0, `${retryAfterMs}`)
+    await clock.advance(1)
+    t.match(await waiting, { status: 'done' })
+  }
 })

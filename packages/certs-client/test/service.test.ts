@@ -53,3 +53,31 @@ t.test('whatever a server answers, it is an answer or an error with a code', asy
     }),
   )
 })
+
+t.test('only a token that is refused is replaced, and once', async (t) => {
+  for (const [status, requests] of [
+    [401, 2],
+    [403, 1],
+    [503, 1],
+  ] as const) {
+    let [asked, renewed] = [0, 0]
+    const fetch = Object.assign(
+      async () => {
+        asked += 1
+        return { status, headers: {}, body: Buffer.from('{}') }
+      },
+      { close: async () => {} },
+    )
+    const credentials = {
+      authorization: async () => 'Bearer x',
+      renew() {
+        renewed += 1
+        return true
+      },
+    }
+    const url = new URL('https://certs.test')
+    const parts = { url, credentials, fetch, now: () => NOW, actionFor: () => undefined }
+    await t.rejects(connect(parts).order('7'), { code: 'CERT_CLIENT_REFUSED' })
+    t.strictSame([asked, renewed], [requests, requests - 1], `${status}`)
+  }
+})

@@ -107,6 +107,8 @@ onBothEngines('every state', async (t, { store }) => {
   const ofOther = ['none-y.example', 'failing.example', 'late.example']
   await holdPages(t, store, other, ofOther, 'an issuer')
   await holdPages(t, store, { ...other, issuer: 'none' }, [], 'an issuer without certificates')
+  const without = { order: 'newest', without: 'ca', now: NOW } as const
+  await holdPages(t, store, without, ofOther, 'all but those of an issuer')
 })
 
 onBothEngines('what is searched', async (t, { store }) => {
@@ -222,6 +224,8 @@ onBothEngines('what there is in each state, and what is ahead', async (t, { stor
     renewals: [2, 2, 0, 1],
     ends: [0, 0, 1, 2],
   })
+  const { ends } = await store.tally(NOW, [NOW, NOW + 7 * DAY])
+  t.strictSame(ends, [2, 1], 'nor is an end on the edge in the second one')
   for (const [state, count] of Object.entries(counted.counts)) {
     const listing = { order: 'next', state: state as CertificateState, now: NOW } as const
     t.equal((await readAll(store, listing, 20)).length, count, `${state}: as it is listed`)
