@@ -71,6 +71,7 @@ t.test('what the settings of version 4 become', async (t) => {
   const table: [settings: object, printed: object][] = [
     [NEW, { domains: NEW.server.domains, server: { host: '0.0.0.0', port: 4181 }, session: { lifetime: '2h' } }],
     [NEW, portal({ name: 'main', loginLifetime: '5m', sharedCallback: true })],
+    [withPortal({ providers: [...(NEW.portals[0]?.providers ?? []), { pocketID: { clientID: 'b', clientSecret: 'CANARY', endpoint: 'https://pocket.example.com' } }] }), portal({ providers: [{}, { type: 'pocketID' }], sharedCallback: undefined })],
     [NEW, provider({ type: 'openIDConnect', name: 'openidconnect', clientId: 'gate', clientSecretFile: 'client-secret', issuerUrl: 'https://id.example.com' })],
     [withServer({ bind: '127.0.0.1', port: 80, basePath: 'gate/' }), { server: { host: '127.0.0.1', port: 80, basePath: '/gate' } }],
     [withServer({ tlsPath: '/tls', tlsClientAuth: true }), { server: { tls: { certFile: '/tls/tls-cert.pem', keyFile: '/tls/tls-key.pem', clientCaFile: '/tls/tls-ca.pem' }, trustedProxies: [] } }],
