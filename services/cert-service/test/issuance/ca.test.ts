@@ -9,7 +9,7 @@ import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { detachRoot } from '../../src/cli/keys.ts'
 import { START_RULES } from '../../src/cli/start-rules.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
-import { DAY, leapClock, NOW, type Running, settle, start } from '../helpers/app.ts'
+import { DAY, NOW, type Running, settle, start } from '../helpers/app.ts'
 import { writeAuthority } from '../helpers/ca-walk.ts'
 
 const intermediateOf = ({ service }: Running) =>
@@ -160,44 +160,6 @@ t.test('a wildcard of a whole top-level domain is issued with a warning', async 
   ] as const) {
     t.equal((await call('POST', '/api/certificate', { domain })).status, 200)
     t.equal(warned(), count, domain)
-  }
-})
-
-t.test('a leaf ends no later than what signed it', async (t) => {
-  const running = await start(t, { ca: { leafLifetime: '180d' } })
-  await running.clock.advance(200 * DAY)
-  const { leaf, intermediate } = await chainOf(running)
-  t.equal(leaf.validToDate.getTime(), intermediate.validToDate.getTime())
-})
-
-t.test('an intermediate is what the configuration says of one that is made now', async (t) => {
-  const folder = testFolder(t)
-  const url = 'http://ca.test/ca/crl.der'
-  const steps: [what: string, ca: object, isNew: boolean][] = [
-    ['at first', {}, true],
-    ['nothing changed', {}, false],
-    ['permitted added', { permitted: ['*.a.test', '10.0.0.0/8', '9.0.0.0/8'] }, true],
-    ['in another order', { permitted: ['9.0.0.0/8', '10.0.0.0/8', '*.a.test'] }, false],
-    ['crlUrl added', { permitted: ['*.a.test'], crlUrl: url }, true],
-    ['the same', { permitted: ['*.a.test'], crlUrl: url }, false],
-    ['crlUrl changed', { permitted: ['*.a.test'], crlUrl: `${url}/other` }, true],
-    ['crlUrl removed', { permitted: ['*.a.test'] }, true],
-    ['as it was once: that one is still there', {}, false],
-    ['only the lifetime of leaves', { leafLifetime: '30d' }, false],
-  ]
-  const clock = leapClock(NOW)
-  const made: string[] = []
-  for (const [what, ca, isNew] of steps) {
-    const running = await start(t, { ca, server: { tls: 'off' } }, { folder, clock })
-    const { fingerprint } = intermediateOf(running)
-    t.equal(!made.includes(fingerprint), isNew, what)
-    const { crlUrl = 'none' } = ca as { crlUrl?: string }
-    t.equal(intermediateOf(running).raw.includes(crlUrl), crlUrl !== 'none', what)
-    await running.service.ca.upkeep()
-    t.equal(intermediateOf(running).fingerprint, fingerprint, 'and it stays')
-    t.strictSame(running.service.ca.degraded(), [])
-    made.push(fingerprint)
-    await running.close()
   }
 })
 
