@@ -284,6 +284,7 @@ t.test(
     elsewhere.metadata = { issuer: issuerUrl, jwks_uri: 'http://keys.example/' }
     const plain = new IssuerKeys({ issuerUrl }, { dispatcher: elsewhere.dispatcher, ...parts })
     t.match(await caught(() => plain.find(asked('one'))), { code: 'AUTH_ISSUER_INVALID' })
+    t.equal(elsewhere.requests.length, 1, 'and nobody is asked without TLS')
   },
 )
 
