@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Clock } from './clock.ts'
@@ -49,13 +50,14 @@ interface FolderOwner {
 }
 
 /**
- * Makes a folder that lasts as long as the test and gives its path, which is below the system's temporary folder. tap
- * removes the folder before the teardowns run when no teardown was there before it, and a service that still writes
- * would then make it fail, so this registers one first.
+ * Makes a folder that lasts as long as the test and gives its path, which is in the system's temporary folder. tap
+ * removes it, but before the teardowns run when no teardown was there before it. A service that still writes would then
+ * make it fail, so this registers one first.
  */
 export function testFolder(t: FolderOwner, content: FolderContent = {}): string {
   const parent = tmpdir()
   t.teardown(() => undefined)
-  if (!t.testdirName.startsWith(parent)) t.testdirName = join(parent, t.testdirName)
+  if (!t.testdirName.startsWith(parent))
+    t.testdirName = join(parent, `gatehouse-test-${hash('sha256', t.testdirName)}`)
   return t.testdir(content)
 }
