@@ -90,8 +90,8 @@ export class StatementFailure extends Error {
   }
 }
 
-/** Runs `job`. Whatever it throws is told apart, and a connection that is no longer of use is ended. */
-export async function diagnosed<T>(connection: Connection, job: () => Promise<T>): Promise<T> {
+/** Runs `job`. Classifies what it throws, and ends a connection that is no longer of use. */
+export async function diagnose<T>(connection: Connection, job: () => Promise<T>): Promise<T> {
   try {
     return await job()
   } catch (error) {
@@ -128,7 +128,7 @@ export function toStoreError({ failure, error }: StatementFailure): unknown {
  * The error to report. A statement that the server refuses for no fault of its own is noted, but not one that took
  * too long: it may be too much for any server, and would take as long when it is tried again.
  */
-export function noted(
+export function noteFailure(
   statements: FailedStatements,
   statement: Statement | undefined,
   failed: StatementFailure,
@@ -141,7 +141,7 @@ export function noted(
 }
 
 /** Waits for a connection, or what is done with one; throws the error to report. */
-export async function reported<T>(work: Promise<T>): Promise<T> {
+export async function reportFailure<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
   } catch (thrown) {
@@ -149,7 +149,7 @@ export async function reported<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** What {@link diagnosed} has thrown. Nothing but making a connection throws anything else. */
+/** The failure that {@link diagnose} has thrown. Only making a connection throws anything else. */
 export function failureIn(thrown: unknown): StatementFailure {
   return thrown instanceof StatementFailure ? thrown : new StatementFailure('lost', thrown)
 }

@@ -1,6 +1,6 @@
 import type { Row } from '../engine.ts'
 import { type Connection, fulfilled, quoted } from './connection.ts'
-import { diagnosed, reported, unavailable } from './failures.ts'
+import { diagnose, reportFailure, unavailable } from './failures.ts'
 import type { PostgresLog } from './log.ts'
 import type { Resident, Session } from './session.ts'
 
@@ -122,8 +122,8 @@ export class Follower<T> implements Feed, Resident {
     if (!connection) throw unavailable('the connection for notifications is lost')
     const visit = this.#visit
     const full = this.#isFull
-    const reading = diagnosed(connection, () => this.#readRows(connection, full))
-    const { oldest, rows } = await reported(reading)
+    const reading = diagnose(connection, () => this.#readRows(connection, full))
+    const { oldest, rows } = await reportFailure(reading)
     if (this.#isClosed) throw unavailable('the feed is closed')
     await this.#options.apply(rows, full)
     // If the connection changed meanwhile, the next read is a full one.

@@ -12,7 +12,7 @@ import { FailedStatements } from '../failed-statements.ts'
 import { type Migration, RUN_TIME } from '../migrations.ts'
 import { DatabaseClock } from './clock.ts'
 import type { ConnectionOptions } from './connection.ts'
-import { diagnosed, reported } from './failures.ts'
+import { diagnose, reportFailure } from './failures.ts'
 import { type Feed, type FeedOptions, Follower } from './feed.ts'
 import { Leadership } from './leader.ts'
 import type { PostgresLog } from './log.ts'
@@ -149,11 +149,11 @@ class Database implements Postgres {
   async start(): Promise<void> {
     const { existing, feeds = [] } = this.#options
     await this.#servers.start()
-    const connection = await reported(this.#servers.connect())
+    const connection = await reportFailure(this.#servers.connect())
     const prepare = existing ? requireMigrated : migrate
-    await reported(diagnosed(connection, () => prepare(connection, this.#options)))
+    await reportFailure(diagnose(connection, () => prepare(connection, this.#options)))
     await connection.close()
-    await reported(this.#session.start())
+    await reportFailure(this.#session.start())
     if (existing) return
     await this.#correct(feeds)
     await this.#saveRunTime()

@@ -2,7 +2,7 @@ import type { Row } from '../engine.ts'
 import { StoreError } from '../errors.ts'
 import type { FailedStatements } from '../failed-statements.ts'
 import { fulfilled, type Statement } from './connection.ts'
-import { diagnosed, failureIn, noted } from './failures.ts'
+import { diagnose, failureIn, noteFailure } from './failures.ts'
 import type { Pool } from './pool.ts'
 
 /** Milliseconds after which a read is not tried again. */
@@ -21,7 +21,7 @@ export async function read(
   for (let attempts = 1; ; attempts++)
     try {
       return await pool.use((connection) =>
-        diagnosed(connection, async () => {
+        diagnose(connection, async () => {
           const [answer] = fulfilled(await connection.pipeline([statement]))
           failures.delete(statement.sql)
           return answer?.rows ?? []
@@ -32,6 +32,6 @@ export async function read(
       if (thrown instanceof StoreError) throw thrown
       const failed = failureIn(thrown)
       const isLast = attempts === MAX_ATTEMPTS || performance.now() > until
-      if (isLast || !AGAIN.has(failed.failure)) throw noted(failures, statement, failed)
+      if (isLast || !AGAIN.has(failed.failure)) throw noteFailure(failures, statement, failed)
     }
 }

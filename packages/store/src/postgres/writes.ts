@@ -5,9 +5,9 @@ import { StoreError } from '../errors.ts'
 import type { FailedStatements } from '../failed-statements.ts'
 import { type Connection, fulfilled, type Statement, type StatementResult } from './connection.ts'
 import {
-  diagnosed,
+  diagnose,
   failureIn,
-  noted,
+  noteFailure,
   reasonOf,
   type StatementFailure,
   toStoreError,
@@ -62,7 +62,7 @@ export class Writes {
       const attempt = new Attempt(id, options)
       try {
         return await pool.use((connection) =>
-          diagnosed(connection, async () => {
+          diagnose(connection, async () => {
             if (maybeWritten && (await connection.all(LOOK_UP, [id])).length > 0) return result
             result = await attempt.run(connection, job)
             if (!options.repeatable) await attempt.commit(connection)
@@ -92,7 +92,7 @@ export class Writes {
     const { attempt, maybeWritten, until } = turn
     const { servers } = this.#deps
     const { failure, error } = failed
-    const report = noted(this.#deps.failed, attempt.culprit, failed)
+    const report = noteFailure(this.#deps.failed, attempt.culprit, failed)
     if (failure === 'rejected') throw report
     if (failure === 'read-only') servers.drop(new Error('it is read-only'))
     if (error instanceof StoreError && !maybeWritten) throw error
@@ -174,7 +174,7 @@ class Attempt {
     const statements = [...this.#head, statement]
     this.#head = []
     try {
-      return await diagnosed(
+      return await diagnose(
         connection,
         async () => fulfilled(await connection.pipeline(statements)).at(-1) as StatementResult,
       )

@@ -195,7 +195,7 @@ export abstract class AuthStore {
   }
 
   findSession(sid: string): Promise<SessionRow | undefined> {
-    return this.told('reading', SESSIONS.find(this.#engine, 'WHERE sid = $1', sid))
+    return this.reportFailure('reading', SESSIONS.find(this.#engine, 'WHERE sid = $1', sid))
   }
 
   /** The newest first. */
@@ -204,7 +204,7 @@ export abstract class AuthStore {
     const where = `${column} = $1 AND parent IS ${agents ? 'NOT ' : ''}NULL`
     const sql = `${LIST} WHERE ${where} ORDER BY begun DESC, sid LIMIT ${limit}`
     type Row = SessionRow & { readonly hosts: string | null }
-    const rows = await this.told('reading', this.#engine.all<Row>(sql, value))
+    const rows = await this.reportFailure('reading', this.#engine.all<Row>(sql, value))
     return rows.map((row) => ({ ...row, hosts: row.hosts?.split(' ') ?? [] }))
   }
 
@@ -259,7 +259,7 @@ export abstract class AuthStore {
 
   /** Whether the login has completed, at any instance. */
   async hasCompleted(login: string): Promise<boolean> {
-    return (await this.told('reading', this.#engine.get(FIND, login))) !== undefined
+    return (await this.reportFailure('reading', this.#engine.get(FIND, login))) !== undefined
   }
 
   /**
@@ -276,7 +276,7 @@ export abstract class AuthStore {
   /** Finds a consent that has not ended. */
   findConsent(key: string): Promise<ConsentRow | undefined> {
     const [where, now] = ['WHERE key = $1 AND until > $2', this.clock.now()]
-    return this.told('reading', CONSENTS.find(this.#engine, where, key, now))
+    return this.reportFailure('reading', CONSENTS.find(this.#engine, where, key, now))
   }
 
   /** Stores a consent. */
@@ -335,7 +335,7 @@ export abstract class AuthStore {
 
   /** Finds out whether the store can be written, and what failed works again. Saves the running time. */
   protected async recheck(): Promise<void> {
-    await this.told('writing', this.#engine.check())
+    await this.reportFailure('writing', this.#engine.check())
     if (this.#hasFailed) this.#log.info({}, 'the store can be used again')
     this.#hasFailed = false
   }
@@ -355,8 +355,8 @@ export abstract class AuthStore {
 
   protected abstract look(): Promise<void>
 
-  /** Waits for what the engine does, and tells once that it fails. @throws StoreError */
-  protected async told<T>(what: 'reading' | 'writing', work: Promise<T>): Promise<T> {
+  /** Waits for the engine, and logs once that it fails. @throws StoreError */
+  protected async reportFailure<T>(what: 'reading' | 'writing', work: Promise<T>): Promise<T> {
     try {
       return await work
     } catch (error) {
@@ -393,7 +393,7 @@ export abstract class AuthStore {
   }
 
   #write<T>(job: (tx: Transaction) => Promise<T>, options?: WriteOptions): Promise<T> {
-    return this.told('writing', this.#engine.transaction(job, options))
+    return this.reportFailure('writing', this.#engine.transaction(job, options))
   }
 
   /** The time until which a row is stored that ends at a time. */

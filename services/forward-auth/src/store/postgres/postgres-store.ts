@@ -114,7 +114,7 @@ class PostgresStore extends AuthStore {
       full: READ_RECENT,
       apply: (events, full) => this.pass(follower, events, full),
     })
-    await this.told('reading', this.#feed.read())
+    await this.reportFailure('reading', this.#feed.read())
     this.watch(RETRY_INTERVAL)
   }
 
@@ -124,7 +124,7 @@ class PostgresStore extends AuthStore {
   }
 
   override async prune(): Promise<void> {
-    await this.told('writing', this.#db.prune())
+    await this.reportFailure('writing', this.#db.prune())
     if (await this.#db.tryLead(MAINTENANCE)) await super.prune()
   }
 

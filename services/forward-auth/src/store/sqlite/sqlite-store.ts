@@ -45,12 +45,12 @@ export class SqliteStore extends AuthStore {
 
   async follow(follower: SessionFollower): Promise<void> {
     this.#follower = follower
-    await this.told('reading', this.#read())
+    await this.reportFailure('reading', this.#read())
     this.watch(POLL_INTERVAL)
   }
 
   async catchUp(): Promise<void> {
-    await this.told('reading', this.#read()).catch(() => {})
+    await this.reportFailure('reading', this.#read()).catch(() => {})
   }
 
   secret(name: SecretName): Promise<string> {
@@ -58,7 +58,7 @@ export class SqliteStore extends AuthStore {
   }
 
   protected async look(): Promise<void> {
-    await this.told('reading', this.#read())
+    await this.reportFailure('reading', this.#read())
     if (this.isFailing) await this.recheck()
   }
 
