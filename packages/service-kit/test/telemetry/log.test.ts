@@ -30,9 +30,15 @@ const NAMES = [
   'private_key',
   'key',
   'psk',
+  'jwk',
+  'd',
+  'pkcs8',
+  'pem',
   'apiKey',
   'api-key',
   'masterKey',
+  'data_key',
+  'signing-key',
   'secret',
   'clientSecret',
   'client_secret',
@@ -42,6 +48,7 @@ const NAMES = [
   'access_token',
   'idToken',
   'refreshToken',
+  'credential',
   'credentials',
 ]
 const HARMLESS = ['keyType', 'csr', 'certificate', 'publicKey', 'keyId', 'tokenType', 'domain']
