@@ -113,6 +113,8 @@ class Server implements PostgresServer {
       fsync: 'off',
       full_page_writes: 'off',
       shared_buffers: '16MB',
+      // In its folder. What a killed server leaves in /dev/shm stays there.
+      dynamic_shared_memory_type: 'mmap',
       max_connections: '60',
       ...this.#settings,
     }

@@ -198,7 +198,7 @@ async function startEnvoy(t: Test, { folder, file, files, root }: Issued) {
     ],
   }
   const config = file('envoy.json', JSON.stringify({ static_resources: { listeners: [listener] } }))
-  const args = ['-c', config, '--concurrency', '1', '--use-dynamic-base-id', '-l', 'warning']
+  const args = ['-c', config, '--concurrency', '1', '--disable-hot-restart', '-l', 'warning']
   await startProcess(t, { command: process.env.ENVOY ?? 'envoy', args, folder, port })
   return asks(port, root)
 }

@@ -58,7 +58,7 @@ const argsOf = (file: string) => [
   file,
   '--concurrency',
   '1',
-  '--use-dynamic-base-id',
+  '--disable-hot-restart',
   '-l',
   'warning',
 ]
