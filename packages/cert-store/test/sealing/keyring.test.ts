@@ -1,24 +1,12 @@
-import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
-import { openSqliteStore, storeFile } from '../../src/engines/sqlite.ts'
+import { storeFile } from '../../src/engines/sqlite.ts'
 import { Keyring, openDataKeys, PURPOSES, type Purpose } from '../../src/sealing/keyring.ts'
 import { createMasterKey, openKeyring } from '../../src/sealing/master-key.ts'
+import { context, secret, testKeyring } from '../helpers/keyring.ts'
 import { testStore } from '../helpers/store.ts'
 
-const secret = Buffer.from('a private key')
-const context = Buffer.from('its certificate')
 const purposes = ['leaf', 'intermediate', 'root'] as const
-
-async function testKeyring(t: Test) {
-  const base = testFolder(t)
-  const folder = join(base, 'data')
-  const store = await openSqliteStore({ folder })
-  t.teardown(() => store.close())
-  const options = { masterKeyFile: join(base, 'keys', 'master.key'), folder, store }
-  return { ...options, options, base, keyring: await openKeyring(options) }
-}
 
 t.test('what was sealed opens again, also after a restart', async (t) => {
   const { keyring, options } = await testKeyring(t)

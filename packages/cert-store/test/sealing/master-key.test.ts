@@ -19,19 +19,8 @@ import { backup, restore } from '../../src/backup/backup.ts'
 import { openSqliteStore } from '../../src/engines/sqlite.ts'
 import { PURPOSES } from '../../src/sealing/keyring.ts'
 import { createMasterKey, openKeyring, replaceMasterKey } from '../../src/sealing/master-key.ts'
+import { context, secret, testKeyring } from '../helpers/keyring.ts'
 import { testStore } from '../helpers/store.ts'
-
-const secret = Buffer.from('a private key')
-const context = Buffer.from('its certificate')
-
-async function testKeyring(t: Test) {
-  const base = testFolder(t)
-  const folder = join(base, 'data')
-  const store = await openSqliteStore({ folder })
-  t.teardown(() => store.close())
-  const options = { masterKeyFile: join(base, 'keys', 'master.key'), folder, store }
-  return { ...options, options, base, keyring: await openKeyring(options) }
-}
 
 t.test('the master key is made at first, for its owner alone, and kept', async (t) => {
   const { masterKeyFile, options, store } = await testKeyring(t)
