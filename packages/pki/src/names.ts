@@ -17,7 +17,7 @@ export interface Name {
 }
 
 const MAX_LENGTH = 253
-const LABEL = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/
+const LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
 const NON_ASCII = /[^\0-\x7f]/
 // A last label with which URL parsers expect an IPv4 address (WHATWG URL, "ends in a number").
 const NUMERIC = /^(\d+|0x[0-9a-f]*)$/

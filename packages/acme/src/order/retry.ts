@@ -46,7 +46,7 @@ export function createRetryBudget(ms: number, timing: Timing) {
 function isRetryable(error: unknown): error is AcmeError {
   if (!(error instanceof AcmeError)) return false
   const outcome = outcomeOf(error)
-  if (outcome === 'waiting') return error.retryAfterMs !== undefined
+  if (outcome === 'waiting') return error.problem !== undefined && error.retryAfterMs !== undefined
   return outcome === 'passing' || outcome === 'denied'
 }
 

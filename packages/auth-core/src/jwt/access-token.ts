@@ -121,7 +121,7 @@ function scopesOf(claims: Claims): readonly string[] {
  * @throws AuthError AUTH_SCOPE_MISSING
  */
 export function demandScopes(caller: Caller, scopes: readonly string[]): void {
-  const granted = caller.scopes ?? scopes
+  const granted = caller.scopes ?? (caller.method === 'psk' ? scopes : NONE)
   const missing = scopes.filter((scope) => !granted.includes(scope))
   if (missing.length === 0) return
   throw new AuthError('AUTH_SCOPE_MISSING', {

@@ -1,6 +1,6 @@
 import type { Lease } from '@gatehouse/cert-store/port'
 
-/** The state of a flight. With a lease, this replica does the work. What does not land is starting again. */
+/** The state of a flight. With a lease, this replica does the work. A flight that does not land starts again. */
 export type FlightState =
   /** The flight asks for the lease. */
   | { readonly name: 'starting' }

@@ -56,6 +56,7 @@ t.test('decides which errors to retry at once', async (t) => {
     ['a rate limit that does not', refusal(429), false],
     ['the network', new AcmeError('ACME_UNREACHABLE', ''), true],
     ['DNS', new AcmeError('ACME_DNS_PROPAGATION', ''), false],
+    ['a solver that names a time', new AcmeError('ACME_DNS', '', { retryAfterMs: 5_000 }), false],
     ['an order that is over', new AcmeError('ACME_ORDER_INVALID', ''), false],
     ['a fault of ours', new Error('x'), false],
   ]
