@@ -1,6 +1,6 @@
 import { AUTH_OPTIONS_RULES, AuthOptionsSchema } from '@gatehouse/auth-core'
 import type { Allow } from '@gatehouse/profile'
-import { Duration, Flag, OptionalList, Text } from '@gatehouse/service-kit/config'
+import { Duration, FilePath, Flag, OptionalList, Text } from '@gatehouse/service-kit/config'
 import { type Static, type TObject, Type } from 'typebox'
 import { PRESETS } from './header-presets.ts'
 import { ENCODINGS, PROPERTY_NAMES, USER_KINDS } from './headers.ts'
@@ -127,6 +127,44 @@ const GroupsSchema = Type.Array(
 /** The characters of tool names (MCP 2025-11-25, "Tool Names"), and `*`. */
 const TOOL_PATTERN = '^[A-Za-z0-9_./*-]{1,128}$'
 
+const ApproveSchema = Type.Object(
+  {
+    wait: Duration({
+      default: '45s',
+      from: '0s',
+      to: '5m',
+      description:
+        'How long a call waits for the answer of the person. After that, the program is told to make the same call again.',
+    }),
+    approver: Type.Optional(
+      Text(
+        'Name of the policy of those who may approve, who are then never the person that the program acts for. ' +
+          'Default: that person alone.',
+      ),
+    ),
+    remember: Type.Optional(
+      Duration({
+        from: '1m',
+        to: '24h',
+        description:
+          'Lets the person allow further calls of the same tool, with any arguments, for that time. Default: each call is asked about.',
+      }),
+    ),
+    stepUp: Type.Optional(
+      Text(
+        'Name of a policy with `maxAge` or `acr` that whoever approves must meet, by a new sign-in if necessary. ' +
+          'Without it, a program that drives the browser of the person can approve its own calls.',
+      ),
+    ),
+  },
+  {
+    write: '`approve: {}`, or nothing',
+    description:
+      'Has a person approve each call of a tool that the rule is for, before it reaches the server. Only where a ' +
+      'resource has an `upstream`.',
+  },
+)
+
 const RuleSchema = Type.Object(
   {
     hosts: Texts(
@@ -156,6 +194,14 @@ const RuleSchema = Type.Object(
       {
         description: '`anyone`, `signedIn`, a policy, or a list of policies that must all be met.',
       },
+    ),
+    approve: Type.Optional(ApproveSchema),
+    limit: Type.Optional(
+      Text(
+        'How often each person and program may call what the rule is for, such as `60/m`: per second (`s`), minute ' +
+          '(`m`) or hour (`h`). Each replica counts by itself. Only where a resource has an `upstream`.',
+        { pattern: '^[1-9][0-9]{0,3}/[smh]$' },
+      ),
     ),
   },
   { description: 'A rule. All of its members must fit.' },
@@ -236,6 +282,25 @@ const ScopeSchema = Type.Object({
   onDemand: Flag('Whether clients request it only once a rule demands it.'),
 })
 
+const UpstreamSchema = Type.Object(
+  {
+    url: Text('URL of the MCP server, such as `http://notes:8000/mcp`.'),
+    caFile: Type.Optional(FilePath('CA certificates in PEM, for a server with a private CA.')),
+    maxBody: Type.Integer({
+      default: 1_048_576,
+      minimum: 1_024,
+      maximum: 16_777_216,
+      description: 'Longest body of a request, in bytes.',
+    }),
+  },
+  {
+    description:
+      'The MCP server, if its requests go through Gatehouse: it reads what they call, whatever their headers say, and ' +
+      'passes on those that the rules allow. The proxy sends them to `/portals/<portal>/mcp-proxy`. Default: the ' +
+      'proxy sends them to the server itself, after a check.',
+  },
+)
+
 const ResourceSchema = Type.Object({
   lifetime: Type.Optional(
     Duration({
@@ -260,6 +325,7 @@ const ResourceSchema = Type.Object({
     description:
       'Scopes that clients request. Policies require them with `Scope()`. Where this portal issues the tokens, each has a `text`.',
   }),
+  upstream: Type.Optional(UpstreamSchema),
 })
 
 /** The options of a gate, for the schema of a portal. */
@@ -318,6 +384,10 @@ export type PolicyConfig = Static<typeof PolicySchema>
 /** A rule. A member that is absent fits everything. */
 export type RuleConfig = Static<typeof RuleSchema>
 export type ResourceConfig = Static<typeof ResourceSchema>
+/** The MCP server behind a resource. */
+export type UpstreamConfig = Static<typeof UpstreamSchema>
+/** How a person approves the calls of a rule. */
+export type ApproveConfig = Static<typeof ApproveSchema>
 /** A scope with words for the person who is asked for it. */
 export type ScopeConfig = Static<typeof ScopeSchema>
 /** The programs that may pass. */

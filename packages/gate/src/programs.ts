@@ -20,6 +20,7 @@ import type {
   ReachConfig,
   ResourceConfig,
   ScopeConfig,
+  UpstreamConfig,
 } from './options.ts'
 import { compilePath, fitPath, type PathPattern, type RequestPath } from './paths.ts'
 import { compileHosts } from './patterns.ts'
@@ -279,6 +280,8 @@ export class Resource {
   readonly scopes: readonly string[]
   /** The scopes that people can allow. */
   readonly grantableScopes: readonly ScopeConfig[]
+  /** The MCP server, if its requests go through the MCP proxy. */
+  readonly upstream: UpstreamConfig | undefined
   readonly authenticator: Authenticator
   /** All of them by name. */
   readonly #scopeNames: ReadonlySet<string>
@@ -289,13 +292,14 @@ export class Resource {
     deps: AuthDeps,
     findCaller: FindCaller,
   ) {
-    const { url, authorizationServers, scopes, lifetime } = config
+    const { url, authorizationServers, scopes, lifetime, upstream } = config
     const { origin, pathname: fullPath } = new URL(url)
     const pathname = fullPath.replace(/\/$/, '')
     this.url = url
     this.origin = origin
     this.paths = compilePath(`${decodeURIComponent(pathname)}/*`)
     this.lifetime = lifetime
+    this.upstream = upstream
     this.metadataUrl = `${origin}${WELL_KNOWN}${pathname}`
     this.authorizationServers = authorizationServers
     this.grantableScopes = scopes.filter((scope) => typeof scope !== 'string')
