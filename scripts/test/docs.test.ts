@@ -73,8 +73,7 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   'yaml prefix': parseYaml,
   'caddyfile site': () => undefined,
   'yaml server-snippet': parseYaml,
-  // The next three are run by services/forward-auth/test/check/mcp-guide.test.ts.
-  'sh mcp': parseShell,
+  // The next two are run by services/forward-auth/test/check/mcp-guide.test.ts.
   'js mcp': ({ text }) => stripTypeScriptTypes(text),
   'python mcp': () => undefined,
   // Both are for the demo.

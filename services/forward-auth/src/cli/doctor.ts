@@ -7,9 +7,11 @@ import { PROXIES, PROXY_NAMES, type ProxyName } from '@gatehouse/service-kit/pro
 import type { FastifyInstance } from 'fastify'
 import type { AppDeps } from '../app.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
-import { type ClientOptions, createClient } from '../doctor/client.ts'
+import { type ClientOptions, createClient, type HttpClient } from '../doctor/client.ts'
 import { diagnose, ECHO, type Examination, type Finding } from '../doctor/diagnose.ts'
 import { examine, type SignedIn } from '../doctor/examine.ts'
+import { examineServer } from '../doctor/lies.ts'
+import { createMcpClient } from '../doctor/mcp-client.ts'
 import { remedyFor } from '../doctor/remedies.ts'
 import { examineSignOut } from '../doctor/sign-out.ts'
 import type { Portal } from '../portal/portals.ts'
@@ -24,6 +26,8 @@ import { KEY, readPerson } from './person.ts'
 export interface DoctorOptions {
   /** URL of an app behind the proxy. */
   readonly url: string
+  /** A harmless tool of the MCP server at that URL, which is asked itself, without the proxy. */
+  readonly tool?: string | undefined
   readonly portal?: string | undefined
   readonly proxy?: string | undefined
   /** The address to connect to instead of the host of the URL, with a port if need be. */
@@ -35,8 +39,8 @@ export interface DoctorOptions {
 }
 
 /**
- * Asks an app through its proxy, and names what is wrong with the proxy and which line to change.
- * The service has to run on this machine. Rejects with the report if there is a mistake.
+ * Asks an app through its proxy, and names what is wrong with the proxy and which line to change; with `tool`, the
+ * MCP server itself. The service has to run on this machine. Rejects with the report if there is a mistake.
  *
  * @throws UsageError
  */
@@ -45,14 +49,26 @@ export async function doctor(
   options: DoctorOptions,
   deps: Pick<AppDeps, 'clock'> = {},
 ): Promise<string> {
+  const { caFile, insecure, tool } = options
   const url = readUrl(options.url)
+  const address = readAddress(options.resolve)
+  const ca = caFile === undefined ? undefined : await readFile(caFile, 'utf8')
+  const ask = createClient({ address, insecure, ca })
+  if (tool !== undefined) return reportServer(url, ask, tool)
+  return reportApp(config, { ...options, url, ask }, deps)
+}
+
+async function reportApp(
+  config: ForwardAuthConfig,
+  options: Omit<DoctorOptions, 'url'> & { readonly url: URL; readonly ask: HttpClient },
+  deps: Pick<AppDeps, 'clock'>,
+): Promise<string> {
+  const { url, ask, claimsFile } = options
   const proxy = readProxy(options.proxy)
-  const { caFile, claimsFile } = options
   if (claimsFile?.startsWith(KEY))
     throw new UsageError(
       `doctor does not know the keys: give --as a file with the claims of a person, not ${claimsFile}`,
     )
-  const ca = caFile === undefined ? undefined : await readFile(caFile, 'utf8')
   const app = await startAside(config, deps)
   await using resources = new AsyncDisposableStack()
   resources.defer(() => app.close())
@@ -80,7 +96,7 @@ export async function doctor(
     portal,
     keys: app.keys.login,
     now: app.clock.now,
-    ask: createClient({ address: readAddress(options.resolve), insecure: options.insecure, ca }),
+    ask,
     // On this machine, as for the health check.
     askService: createClient({ insecure: true }),
     service: serviceUrl(config),
@@ -183,6 +199,12 @@ function proxyOf({ page, program, auth }: Examination): ProxyName | undefined {
   return PROXY_NAMES.find((proxy) => servers.some((server) => server?.startsWith(proxy)))
 }
 
+async function reportServer(url: URL, ask: HttpClient, tool: string): Promise<string> {
+  const findings = await examineServer(createMcpClient(url, ask), tool)
+  if (findings.length > 0) throw new Error(describeFindings(url.href, findings).trimEnd())
+  return `${url.href}: no mistake found, it compares what headers and body name\n`
+}
+
 const APP_UNSEEN = `
 Not checked: what the app receives. Let an app answer that tells its headers, such as traefik/whoami,
 and name a file with the claims of a person: --as claims.json
@@ -200,17 +222,17 @@ function report(
   )
   const findings = [...proxyFindings, ...providerFindings]
   const hint = examination.app?.signedIn.body.includes(ECHO) ? '' : APP_UNSEEN
-  const behind = proxy ? ` behind ${proxy}` : ''
-  if (findings.length === 0) return `${url.origin}${behind}: no mistake found\n${hint}`
-  const count = findings.length === 1 ? '1 mistake' : `${findings.length} mistakes`
+  const title = `${url.origin}${proxy ? ` behind ${proxy}` : ''}`
+  if (findings.length === 0) return `${title}: no mistake found\n${hint}`
   const unknown = proxy ? '' : '\nName the proxy to see which line to change: --proxy nginx\n'
-  const lines = findings.map((finding, i) => describeFinding(finding, i + 1, proxy))
-  throw new Error(
-    `${url.origin}${behind}: ${count}\n\n${lines.join('')}${unknown}${hint}`.trimEnd(),
-  )
+  throw new Error(`${describeFindings(title, findings, proxy)}${unknown}${hint}`.trimEnd())
 }
 
-function describeFinding({ mistake, text }: Finding, number: number, proxy: ProxyName | undefined) {
-  const remedy = remedyFor(mistake, proxy)
-  return `${number}. ${text}\n${remedy === undefined ? '' : `   Look at: ${remedy}\n`}`
+function describeFindings(title: string, findings: readonly Finding[], proxy?: ProxyName): string {
+  const count = findings.length === 1 ? '1 mistake' : `${findings.length} mistakes`
+  const lines = findings.map(({ mistake, text }, i) => {
+    const remedy = remedyFor(mistake, proxy)
+    return `${i + 1}. ${text}\n${remedy === undefined ? '' : `   Look at: ${remedy}\n`}`
+  })
+  return `${title}: ${count}\n\n${lines.join('')}`
 }

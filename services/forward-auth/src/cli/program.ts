@@ -170,8 +170,13 @@ const doctor: Command = {
     '--insecure': 'accept any certificate of the proxy',
     '--as FILE':
       'sign in with the claims of a person: ada.json, or corp:ada.json; the app has to answer with the headers of its request',
+    '--tool NAME':
+      'ask the MCP server at URL itself whether it runs this tool when headers name another: a harmless one without arguments',
   },
-  examples: ['gatehouse-auth doctor https://app.example.com'],
+  examples: [
+    'gatehouse-auth doctor https://app.example.com',
+    'gatehouse-auth doctor http://127.0.0.1:8080/mcp --tool whoami',
+  ],
   async run({ config, progress, words: [url = ''], options }) {
     const {
       ca: caFile,

@@ -17,12 +17,16 @@ export interface ClientOptions {
 
 export type HttpClient = (
   url: URL,
-  request: { readonly method?: string; readonly headers: Readonly<Record<string, string>> },
+  request: {
+    readonly method?: string
+    readonly headers: Readonly<Record<string, string>>
+    readonly body?: string
+  },
 ) => Promise<HttpAnswer>
 
 /** A client that sends headers as they are and follows no redirects. Time and size are limited. */
 export function createClient({ address, ca, insecure = false }: ClientOptions = {}): HttpClient {
-  return (url, { method = 'GET', headers }) =>
+  return (url, { method = 'GET', headers, body }) =>
     new Promise((resolve, reject) => {
       const makeRequest = url.protocol === 'https:' ? requestHttps : requestHttp
       const port = address?.port ?? url.port
@@ -49,7 +53,7 @@ export function createClient({ address, ca, insecure = false }: ClientOptions = 
         resolve({ status, headers: {}, body: '' })
       })
       readAnswer(request, resolve)
-      request.end()
+      request.end(body)
     })
 }
 

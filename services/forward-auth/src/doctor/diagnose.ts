@@ -101,7 +101,7 @@ export function diagnose(examination: Examination): readonly Finding[] {
   return findings.filter(({ text }, i) => texts.indexOf(text) === i)
 }
 
-const fault = (mistake: Mistake, text: string): Finding => ({ mistake, text })
+export const fault = (mistake: Mistake, text: string): Finding => ({ mistake, text })
 
 /** Finds a fault with which nothing else can be told: no check, or none from a trusted proxy. */
 function diagnoseReach({ page, program }: Examination): Finding | undefined {

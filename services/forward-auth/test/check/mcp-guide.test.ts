@@ -7,7 +7,6 @@ import { readDocument } from '../../../../scripts/test/markdown.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { envelope, VERSION } from '../helpers/mcp-requests.ts'
-import { type Sdk, startToolServer } from '../helpers/tool-servers.ts'
 import { SHAPES } from '../shapes.ts'
 
 expectWarnings(t, 'check refused')
@@ -218,26 +217,3 @@ print(json.dumps(listed))`
   if (stderr) throw new Error(stderr)
   return JSON.parse(stdout)
 }
-
-t.test('the request with which a server is tried', async (t) => {
-  const text = textOf('sh mcp')
-  const headers = [...text.matchAll(/-H '([^:]+): ([^']+)'/g)].map(
-    ([, name = '', value = '']): [string, string] => [name, value],
-  )
-  const [, body = ''] = /-d '([^']+)'/.exec(text) ?? []
-  for (const sdk of [1, 1.12, 2] as const satisfies Sdk[]) {
-    const { port, ran } = await startToolServer(t, sdk)
-    const send = (name: string) =>
-      fetch(`http://127.0.0.1:${port}/mcp`, {
-        method: 'POST',
-        headers: { ...Object.fromEntries(headers), 'Mcp-Name': name },
-        body,
-      })
-    const answer = await send('another')
-    t.equal(answer.status, 400, `SDK ${sdk}`)
-    const isCompared = (await answer.text()).includes('"code":-32020')
-    t.equal(isCompared, sdk === 2, 'only the error tells who compares')
-    t.same(ran, [])
-    t.equal((await send('whoami')).status, sdk === 2 ? 200 : 400, 'for comparison, the true name')
-  }
-})

@@ -10,6 +10,7 @@ import { loadForwardAuthConfig } from '../../src/config/load.ts'
 import { createClient, HANGS } from '../../src/doctor/client.ts'
 import { DOMAINS, portalOf, SESSION_KEY, yamlOf } from '../app.ts'
 import { startGatehouse } from '../helpers/gatehouse.ts'
+import { type Sdk, startToolServer } from '../helpers/tool-servers.ts'
 
 const PORTALS = portalOf('main', `allow: { groups: [staff] }`)
 const APP = 'http://app.example.com'
@@ -111,4 +112,29 @@ t.test('an app that never answers is named, and nobody waits longer for it', asy
   AbortSignal.timeout = () => timeout(20)
   const ask = createClient()
   t.equal(await ask(new URL(`http://127.0.0.1:${port}`), { headers: {} }), HANGS)
+})
+
+t.test('an MCP server itself, on none of the domains', async (t) => {
+  const { folder, run } = await start(t)
+  const reportOf = async (sdk: Sdk, options: Partial<DoctorOptions> = {}) => {
+    const { port } = await startToolServer(t, sdk)
+    const url = `http://127.0.0.1:${port}/mcp`
+    const told = await run({ url, tool: 'whoami', ...options }).catch(({ message }) => message)
+    return told.replaceAll(url, '<url>')
+  }
+  t.equal(await reportOf(2), '<url>: no mistake found, it compares what headers and body name\n')
+  t.equal(
+    await reportOf(1.12),
+    `\
+<url>: 1 mistake
+
+1. This server runs whatever the body says: whoami in 10 of 20 calls whose headers say something else, such as another tool.
+   Look at: \`upstream\` of the resource: with it, Gatehouse reads the body of each call`,
+  )
+  t.match(
+    await reportOf(2, { tool: 'delete_everything' }),
+    /: 1 mistake\n\n1\. delete_everything does not run.*\n {3}Look at: --tool: the name of a tool/,
+  )
+  t.match(await reportOf(2, { resolve: '127.0.0.1:1' }), /ECONNREFUSED/)
+  t.match(await reportOf(2, { caFile: join(folder, 'absent.pem') }), /absent\.pem/)
 })
