@@ -21,6 +21,8 @@ export interface McpCall {
   readonly method: string
   /** The name of a tool or prompt, the URI of a resource, or the ID of a task; absent if the method has none. */
   readonly name?: string
+  /** What the tool or prompt is given; absent if that is not known. An integer that a double cannot hold is a bigint. */
+  readonly arguments?: Readonly<Record<string, unknown>>
 }
 
 /** The variable `caller` of conditions. */

@@ -33,6 +33,13 @@ export const FWA_ERRORS = {
       'Register at each provider the redirect URI that `check-config` prints for it. The ' +
       'shared one works only in a portal with one provider.',
   },
+  FWA_CALL_UNREADABLE: {
+    status: 400,
+    title: 'Call cannot be read for certain',
+    action:
+      'Send one JSON-RPC message of MCP in UTF-8, without what parsers read differently. The message says ' +
+      'what that is, and where. The developer of the client can correct it.',
+  },
   FWA_CLIENT_INVALID: {
     status: 400,
     title: 'Client is not acceptable',
