@@ -1,6 +1,6 @@
 import { AuthError } from '@gatehouse/auth-core'
 import type { Host } from '@gatehouse/net'
-import { compileCondition, ProfileError } from '@gatehouse/profile'
+import { ANY_ARGUMENTS, compileCondition, type McpCall, ProfileError } from '@gatehouse/profile'
 import type { RequestSource } from '@gatehouse/service-kit/proxies'
 import { LRUCache } from 'lru-cache'
 import { createGroupFilter, type Decision, decide, type Principal, withRoute } from './decide.ts'
@@ -236,8 +236,10 @@ export class Gate {
     if (toolRules.length === 0) return undefined
     const mayCall = (pattern: string, admission: Admission) => {
       // What a condition says about all names of a pattern is not known.
-      const mcp = () =>
-        pattern.includes('*') ? undefined : { method: 'tools/call', name: pattern }
+      const mcp = (): McpCall | undefined =>
+        pattern.includes('*')
+          ? undefined
+          : { method: 'tools/call', name: pattern, arguments: ANY_ARGUMENTS }
       const { outcome } = this.#decide(forwarded, sender, query, { admission, mcp })
       return outcome === 'allow' || outcome === 'anonymous'
     }

@@ -21,9 +21,15 @@ export interface McpCall {
   readonly method: string
   /** The name of a tool or prompt, the URI of a resource, or the ID of a task; absent if the method has none. */
   readonly name?: string
-  /** What the tool or prompt is given; absent if that is not known. An integer that a double cannot hold is a bigint. */
-  readonly arguments?: Readonly<Record<string, unknown>>
+  /**
+   * What the tool or prompt is given, `{}` if nothing; absent if that is not known. An integer that a double cannot hold
+   * is a bigint.
+   */
+  readonly arguments?: Readonly<Record<string, unknown>> | typeof ANY_ARGUMENTS
 }
+
+/** Arguments that are still open: a condition that they decide holds, since it may hold with some. */
+export const ANY_ARGUMENTS = Symbol('any arguments')
 
 /** The variable `caller` of conditions. */
 export interface ConditionCaller {
@@ -44,6 +50,8 @@ export interface Condition {
   readonly texts: readonly string[]
   /** Whether it asks what a request calls, so that its result differs from request to request. */
   readonly readsMcp: boolean
+  /** Whether it asks for arguments of a tool, which only the body of a request has. */
+  readonly readsArguments: boolean
   holds(subject: Subject): boolean
   /** The first part, as parts are joined by `&&`, that does not hold; undefined if all do. */
   refusingClause(subject: Subject): string | undefined
@@ -69,22 +77,24 @@ export function compileCondition(
   source: string,
   context: 'person' | 'request' = 'person',
 ): Condition {
-  const { expression, text, texts, readsMcp } = parseCondition(source, context)
+  const { expression, text, texts, readsMcp, names } = parseCondition(source, context)
   let clauses: readonly Clause[] | undefined
   return {
     source,
     texts,
     readsMcp,
-    holds: (subject) => evaluate(expression, subject),
+    readsArguments: names.length > 0,
+    holds: (subject) => evaluate(expression, subject, names),
     refusingClause(subject) {
       clauses ??= readClauses({ source, expression }, text)
-      return clauses.find((clause) => !evaluate(clause.expression, subject))?.source
+      return clauses.find((clause) => !evaluate(clause.expression, subject, names))?.source
     },
-    wantedScopes: (subject) => wantedScopes(expression, subject),
+    wantedScopes: (subject) => wantedScopes(() => evaluate(expression, subject, names)),
     scopesOfAgents(mcp) {
+      const agent = { claims: {}, caller: AGENT, mcp }
       isAnybody = true
       try {
-        return wantedScopes(expression, { claims: {}, caller: AGENT, mcp })
+        return wantedScopes(() => evaluate(expression, agent, names))
       } finally {
         isAnybody = false
       }
@@ -103,6 +113,7 @@ const UNKNOWN_MCP = Object.create(null, {
   method: { enumerable: true, get: refuseMcp },
   tool: { enumerable: true, get: refuseMcp },
   resource: { enumerable: true, get: refuseMcp },
+  arguments: { enumerable: true, get: refuseMcp },
 })
 
 interface Restriction extends Pick<Part, 'texts'> {
@@ -137,17 +148,38 @@ function refuseMcp(): never {
   throw new TypeError('it is not known what the request calls')
 }
 
-function mcpOf({ mcp }: Subject) {
+function mcpOf({ mcp }: Subject, names: readonly string[]) {
   if (!mcp) return UNKNOWN_MCP
   const { method, name } = mcp
-  if (method === 'tools/call') return { method, tool: name }
-  if (method !== 'resources/read') return { method }
+  const call = { method, arguments: argumentsOf(mcp, names) }
+  if (method === 'tools/call') return { ...call, tool: name }
+  if (method !== 'resources/read') return call
   return {
-    method,
+    ...call,
     get resource() {
       return isPlainUri(name) ? name : refuseMcp()
     },
   }
+}
+
+/** The arguments with these names. Reading one throws if its value is not known, or not to all servers alike. */
+function argumentsOf({ method, arguments: sent }: McpCall, names: readonly string[]) {
+  const values = method === 'tools/call' && typeof sent === 'object' ? sent : undefined
+  const readable = Object.create(null)
+  for (const name of names) {
+    // As Go compares names: U+017F is `s`, and U+212A is `k`.
+    const spelling = RegExp(`^${name}$`, 'iu')
+    const spellings = values ? Object.keys(values).filter((key) => spelling.test(key)) : [name]
+    const argument = spellings.length === 1 ? values?.[name] : undefined
+    const get = () => (isScalar(argument) ? argument : refuseMcp())
+    if (spellings.length > 0) Object.defineProperty(readable, name, { get })
+  }
+  return readable
+}
+
+function isScalar(argument: unknown): boolean {
+  if (Number.isInteger(argument)) return Number.isSafeInteger(argument)
+  return ['string', 'boolean'].includes(typeof argument) || Number.isFinite(argument)
 }
 
 /** Whether every server reads a URI alike: those of SDKs normalize it (`new URL`), and some decode it then. */
@@ -161,20 +193,20 @@ let assumedScopes: Set<string> | undefined
 /** While the person is assumed to meet what is asked of people. */
 let isAnybody = false
 
-function evaluate(expression: ParseResult, subject: Subject): boolean {
+function evaluate(expression: ParseResult, subject: Subject, names: readonly string[]): boolean {
   try {
     claims = subject.claims
     caller = subject.caller ?? PERSON
-    return expression({ claims, caller, mcp: mcpOf(subject) }) === true
+    return expression({ claims, caller, mcp: mcpOf(subject, names) }) === true
   } catch {
-    return false
+    return names.length > 0 && subject.mcp?.arguments === ANY_ARGUMENTS
   }
 }
 
-function wantedScopes(expression: ParseResult, subject: Subject): readonly string[] {
+function wantedScopes(holds: () => boolean): readonly string[] {
   assumedScopes = new Set()
   try {
-    return evaluate(expression, subject) ? [...assumedScopes] : []
+    return holds() ? [...assumedScopes] : []
   } finally {
     assumedScopes = undefined
   }
@@ -280,7 +312,7 @@ function parseCondition(source: string, context: 'person' | 'request') {
   const text = toCel(source)
   const expression = parse(text)
   const nodes = assertOffered(expression.ast, text)
-  const mcp = nodes.find(isMcp)
+  const mcp = nodes.find((node) => isMcp(node) || argumentOf(node) !== undefined)
   if (mcp && context !== 'request')
     throw invalid(
       'mcp is known in policies and conditions of a route only',
@@ -292,12 +324,19 @@ function parseCondition(source: string, context: 'person' | 'request') {
   const texts = nodes.flatMap(({ op, args }) =>
     op === 'value' && typeof args === 'string' ? [args] : [],
   )
-  return { expression, text, texts, readsMcp: mcp !== undefined }
+  const names = [...new Set(nodes.flatMap((node) => argumentOf(node) ?? []))]
+  return { expression, text, texts, readsMcp: mcp !== undefined, names }
 }
 
 /** Whether a node reads a member of `mcp`; there is no other way to read the variable. */
 function isMcp({ op, args }: ASTNode): boolean {
   return op === '.' && args[0].op === 'id' && args[0].args === 'mcp'
+}
+
+/** The name of the argument that a node reads; undefined if it reads none. */
+function argumentOf(node: ASTNode): string | undefined {
+  if (node.op !== '.' || node.args[0].op !== '.' || !isMcp(node.args[0])) return undefined
+  return node.args[0].args[1] === 'arguments' ? node.args[1] : undefined
 }
 
 function parse(text: CelText): ParseResult {
@@ -328,7 +367,8 @@ function partsOf(node: ASTNode, text: CelText): readonly ASTNode[] {
       if (node.args === 'mcp') throw refuse('mcp without a member')
       return []
     case '.':
-      if (!isMcp(node)) return [node.args[0]]
+      if (!isMcp(node)) return argumentOf(node) === undefined ? [node.args[0]] : []
+      if (node.args[1] === 'arguments') throw refuse('mcp.arguments without a name')
       if (!MCP_MEMBERS.includes(node.args[1])) throw refuse(`the member mcp.${node.args[1]}`)
       return []
     case 'call':

@@ -1,6 +1,7 @@
 export { type SessionToken, toJson, toText, verifyResult } from './answers.ts'
 export { fromClaims, isUnknown, withUnknown } from './claims.ts'
 export {
+  ANY_ARGUMENTS,
   type Condition,
   type ConditionCaller,
   compileAllow,

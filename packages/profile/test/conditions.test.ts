@@ -1,6 +1,13 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { compileCondition, fromClaims, type ProfileError } from '../src/index.ts'
+import {
+  ANY_ARGUMENTS,
+  compileCondition,
+  fromClaims,
+  type McpCall,
+  type ProfileError,
+  type Subject,
+} from '../src/index.ts'
 import { identifiedClaims } from './arbitrary.ts'
 
 const ada = fromClaims('corp', {
@@ -255,6 +262,34 @@ t.test('a condition of a request reads three members of mcp', async (t) => {
     t.throws(() => compileCondition(source, 'request'), { message }, source)
 })
 
+t.test('a condition of a request reads arguments by their names', async (t) => {
+  const table: [source: string, readsArguments: boolean][] = [
+    ['mcp.arguments.path == "x"', true],
+    ['Group("g1") && !has(mcp.arguments._2)', true],
+    ['mcp.tool == "arguments" && claims.arguments.path == "x"', false],
+  ]
+  for (const [source, readsArguments] of table)
+    t.match(compileCondition(source, 'request'), { readsMcp: true, readsArguments }, source)
+  const refused: [source: string, column: number, message: RegExp][] = [
+    ['true && mcp.arguments == claims', 9, /mcp.arguments without a name is not offered/],
+    ['has(mcp.arguments)', 5, /mcp.arguments without a name is not offered/],
+    ['"x" in mcp.arguments', 8, /mcp.arguments without a name is not offered/],
+    ['mcp.arguments["x"] == "x"', 1, /mcp.arguments without a name is not offered/],
+    ['mcp.arguments.size() == 1', 1, /mcp.arguments without a name is not offered/],
+    ['mcp["arguments"].x == "x"', 1, /mcp without a member is not offered/],
+    ['mcp.tool.arguments.x == "x" && mcp.arguments.`x`', 46, /unexpected/],
+    ['mcp.arguments.ä', 15, /unexpected/],
+    ['mcp.arguments.a$b', 16, /unexpected/],
+    ['mcp.arguments.a.*', 17, /unexpected/],
+  ]
+  for (const [source, column, message] of refused)
+    t.throws(() => compileCondition(source, 'request'), { message, column }, source)
+  t.match(refusal('true && mcp.arguments.x == "x"'), {
+    message: /^mcp is known in policies/,
+    column: 9,
+  })
+})
+
 t.test('the length of a condition is limited', async (t) => {
   const source = (length: number) => `Group("${'x'.repeat(length - 9)}")`
   t.equal(decide(source(1_024)), false)
@@ -449,6 +484,245 @@ t.test('a resource is known if every server reads its URI alike', async (t) => {
       name,
     )
   }
+})
+
+const ofCall = (call?: Partial<McpCall>): Subject => ({
+  ...ada,
+  mcp: { method: 'tools/call', name: 'search', ...call },
+})
+/** What a condition and its opposite say about a call. */
+const decisionsOn = (source: string, subject: Subject) =>
+  [source, `!(${source})`].map((text) => compileCondition(text, 'request').holds(subject))
+const YES = [true, false]
+const NO = [false, true]
+const FAILS = [false, false]
+
+t.test('arguments: texts, booleans and exact numbers', async (t) => {
+  const table: [source: string, x: unknown, expected: boolean[]][] = [
+    ['mcp.arguments.x == "a"', 'a', YES],
+    ['mcp.arguments.x == "a"', 'A', NO],
+    ['mcp.arguments.x == ""', '', YES],
+    ['mcp.arguments.x.startsWith("/home/")', '/home/ada', YES],
+    ['mcp.arguments.x.startsWith("/home/")', 7, FAILS],
+    ['mcp.arguments.x.contains("..") || mcp.arguments.x.endsWith("/")', 'a/../b', YES],
+    ['mcp.arguments.x.size() <= 3', 'four', NO],
+    ['mcp.arguments.x in ["dev", "test"]', 'test', YES],
+    ['mcp.arguments.x in ["dev", "test"]', ['test'], FAILS],
+    ['mcp.arguments.x == claims.email', 'ada@example.com', YES],
+    ['mcp.arguments.x', true, YES],
+    ['mcp.arguments.x', false, NO],
+    ['mcp.arguments.x', 'true', FAILS],
+    ['mcp.arguments.x == false', false, YES],
+    ['mcp.arguments.x == 10', 10, YES],
+    ['mcp.arguments.x != 10', 10.5, YES],
+    ['mcp.arguments.x <= 10', 10, YES],
+    ['mcp.arguments.x <= 10', 11, NO],
+    ['mcp.arguments.x <= 10', -0, YES],
+    ['mcp.arguments.x < 10.5 && mcp.arguments.x > 9.5', 10, YES],
+    ['10 >= mcp.arguments.x', 10.25, NO],
+    ['mcp.arguments.x in [1, 2]', 2, YES],
+    ['mcp.arguments.x in [1.5, 2.0]', 2, YES],
+    ['mcp.arguments.x <= 10', '9', FAILS],
+    ['mcp.arguments.x < "b"', 1, FAILS],
+    ['mcp.arguments.x <= 9007199254740991', 2 ** 53 - 1, YES],
+    ['mcp.arguments.x > 0', 2 ** 53, FAILS],
+    ['mcp.arguments.x < 0', -(2 ** 53), FAILS],
+    ['mcp.arguments.x > 0', 1e300, FAILS],
+    ['mcp.arguments.x > 0', Number.POSITIVE_INFINITY, FAILS],
+    ['mcp.arguments.x != 0', Number.NaN, FAILS],
+    ['mcp.arguments.x > 0', 5n, FAILS],
+    ...[null, undefined, {}, [], ['a'], { y: 'a' }].flatMap((x): [string, unknown, boolean[]][] => [
+      ['mcp.arguments.x == "a"', x, FAILS],
+      ['mcp.arguments.x == null', x, FAILS],
+      ['mcp.arguments.x.y == "a"', x, FAILS],
+      ['mcp.arguments.x[0] == "a"', x, FAILS],
+      ['has(mcp.arguments.x)', x, FAILS],
+      ['has(mcp.arguments.x.y)', x, FAILS],
+    ]),
+  ]
+  for (const [source, x, expected] of table)
+    t.strictSame(
+      decisionsOn(source, ofCall({ arguments: { x, other: [] } })),
+      expected,
+      `${source} with ${typeof x === 'bigint' ? x : JSON.stringify(x)}`,
+    )
+})
+
+t.test('arguments: missing, in another spelling, or not known', async (t) => {
+  const call = (sent: string): McpCall => ({
+    method: 'tools/call',
+    name: 'search',
+    arguments: JSON.parse(sent),
+  })
+  const table: [mcp: McpCall | undefined, has: boolean[], isAllowed: boolean[]][] = [
+    [call('{}'), NO, YES],
+    [call('{"force": false}'), YES, YES],
+    [call('{"force": true}'), YES, NO],
+    [call('{"forced": true, "enforce": true, "f.rce": true, "force ": true}'), NO, YES],
+    [call('{"Force": false}'), FAILS, FAILS],
+    [call('{"force": false, "FORCE": true}'), FAILS, FAILS],
+    [call('{"FORCE": true, "force": false}'), FAILS, FAILS],
+    [call('{"force": null}'), FAILS, FAILS],
+    [{ method: 'tools/call', name: 'search' }, FAILS, FAILS],
+    [{ method: 'tools/list' }, FAILS, FAILS],
+    [{ method: 'prompts/get', name: 'a', arguments: { force: false } }, FAILS, FAILS],
+    [{ method: 'resources/read', name: 'note://a', arguments: {} }, FAILS, FAILS],
+    [undefined, FAILS, FAILS],
+  ]
+  const isAllowed = '!has(mcp.arguments.force) || mcp.arguments.force == false'
+  for (const [mcp, ...expected] of table)
+    t.strictSame(
+      ['has(mcp.arguments.force)', isAllowed].map((source) => decisionsOn(source, { ...ada, mcp })),
+      expected,
+      JSON.stringify(mcp),
+    )
+  const { holds } = compileCondition(
+    'mcp.method != "tools/call" || mcp.arguments.x == 1',
+    'request',
+  )
+  t.ok(holds({ ...ada, mcp: { method: 'tools/list' } }), 'what else the condition lets pass')
+})
+
+t.test('arguments: another spelling for the same name', async (t) => {
+  const table: [name: string, key: string, isSame: boolean][] = [
+    ['path', 'Path', true],
+    ['PATH', 'path', true],
+    ['disk', 'di\u017fk', true],
+    ['disk', 'dis\u212a', true],
+    ['path', 'pa\u0442h', false],
+    ['file_path', 'filePath', false],
+    ['path', 'path\n', false],
+    ['path', ' path', false],
+    ['hasOwnProperty', 'HASOWNPROPERTY', true],
+    ['__proto__', '__PROTO__', true],
+    ['__proto__', 'x', false],
+    ['toString', 'x', false],
+    ['constructor', 'x', false],
+  ]
+  for (const [name, key, isSame] of table) {
+    const subject = ofCall({ arguments: { [key]: 'a' } })
+    t.strictSame(decisionsOn(`has(mcp.arguments.${name})`, subject), isSame ? FAILS : NO, key)
+    t.strictSame(decisionsOn(`mcp.arguments.${name} == "a"`, subject), FAILS, key)
+    const both = ofCall({ arguments: JSON.parse(`{"${name}": "a", ${JSON.stringify(key)}: "b"}`) })
+    const [isRead] = decisionsOn(`mcp.arguments.${name} == "a"`, both)
+    t.equal(isRead, !isSame && name !== 'constructor', `${name} beside ${key}`)
+  }
+  const subject = ofCall({ arguments: { Path: '/etc', size: 1 } })
+  t.ok(compileCondition('mcp.arguments.size == 1', 'request').holds(subject), 'others are known')
+})
+
+t.test('a tool with some arguments', async (t) => {
+  const table: [source: string, holds: boolean, scopes: string[], clause?: string][] = [
+    ['mcp.arguments.x == "a"', true, []],
+    ['!(mcp.arguments.x == "a")', true, []],
+    ['!has(mcp.arguments.x)', true, []],
+    ['mcp.arguments.x', true, []],
+    ['Group("g1") && mcp.arguments.x == "a"', true, []],
+    ['Group("editors") && mcp.arguments.x == "a"', false, [], 'Group("editors")'],
+    ['mcp.arguments.x == "a" && Group("editors")', false, [], 'Group("editors")'],
+    ['Group("editors") || mcp.arguments.x == "a"', true, []],
+    [
+      '!(Group("g1") || mcp.arguments.x == "a")',
+      false,
+      [],
+      '!(Group("g1") || mcp.arguments.x == "a")',
+    ],
+    ['mcp.tool == "other" && mcp.arguments.x == "a"', false, [], 'mcp.tool == "other"'],
+    ['mcp.tool == "search" && mcp.arguments.x <= 10', true, []],
+    ['Scope("w") && mcp.arguments.x == "a"', false, ['w'], 'Scope("w")'],
+    ['mcp.arguments.x == "a" && Scope("w")', false, ['w'], 'Scope("w")'],
+    ['claims.missing == "x"', false, [], 'claims.missing == "x"'],
+    ['Group("g1") ? mcp.arguments.x == "a" : true', true, []],
+    [
+      'Group("g9") ? mcp.arguments.x == "a" : false',
+      false,
+      [],
+      'Group("g9") ? mcp.arguments.x == "a" : false',
+    ],
+  ]
+  const subject = {
+    ...ofCall({ arguments: ANY_ARGUMENTS }),
+    caller: { method: 'agent', scopes: [], claims: {} } as const,
+  }
+  for (const [source, holds, scopes, clause] of table) {
+    const condition = compileCondition(source, 'request')
+    t.equal(condition.holds(subject), holds, source)
+    t.equal(condition.refusingClause(subject), clause, source)
+    if (!holds) t.strictSame(condition.wantedScopes(subject), scopes, source)
+  }
+  const scopesOf = (call: Partial<McpCall>) =>
+    compileCondition('Scope("w") && mcp.arguments.x == "a"', 'request').scopesOfAgents({
+      method: 'tools/call',
+      name: 'search',
+      ...call,
+    })
+  t.strictSame(scopesOf({ arguments: ANY_ARGUMENTS }), ['w'])
+  t.strictSame(scopesOf({ arguments: { x: 'a' } }), ['w'])
+  t.strictSame(scopesOf({ arguments: { x: 'b' } }), [])
+})
+
+const scalar = fc.constantFrom('a', 'b', '', 1, 2.5, 2 ** 53, true, false, null, 'true', ['a'])
+const someArguments = fc.dictionary(fc.constantFrom('x', 'y', 'X', 'z'), scalar, { maxKeys: 3 })
+const argumentTest = fc.constantFrom(
+  ...['mcp.arguments.x == "a"', 'mcp.arguments.x != mcp.arguments.y', 'has(mcp.arguments.y)'],
+  ...['mcp.arguments.y < 2', 'mcp.arguments.x', 'mcp.arguments.y.contains("a")', 'Group("g1")'],
+  ...['Group("g9")', 'claims.missing == "x"', 'Scope("w")', 'mcp.arguments.x in ["a", "b"]'],
+)
+const { test: argumentTests } = fc.letrec<{ test: string }>((tie) => ({
+  test: fc.oneof(
+    { depthSize: 'small' },
+    argumentTest,
+    tie('test').map((test) => `!(${test})`),
+    fc
+      .tuple(tie('test'), fc.constantFrom('&&', '||'), tie('test'))
+      .map((parts) => `(${parts.join(' ')})`),
+  ),
+}))
+
+t.test('what holds with some arguments holds with any', async (t) => {
+  const seen = { holds: 0, refused: 0 }
+  fc.assert(
+    fc.property(argumentTests, someArguments, (source, sent) => {
+      const [holds, opposite] = decisionsOn(source, ofCall({ arguments: sent }))
+      const [mayHold, mayNot] = decisionsOn(source, ofCall({ arguments: ANY_ARGUMENTS }))
+      if (holds) seen.holds++
+      if (!mayHold) seen.refused++
+      return !(holds && opposite) && (mayHold || !holds) && (mayNot || !opposite)
+    }),
+    { numRuns: 2_000 },
+  )
+  t.ok(seen.holds > 100 && seen.refused > 100, JSON.stringify(seen))
+})
+
+t.test('arguments that a condition does not read change nothing', async () => {
+  fc.assert(
+    fc.property(
+      argumentTests,
+      someArguments,
+      fc.dictionary(fc.string(), fc.jsonValue()),
+      (source, sent, others) => {
+        const more = Object.entries(others).filter(([key]) => !/^[xy]$/iu.test(key))
+        const both = { ...sent, ...Object.fromEntries(more) }
+        const [alone, beside] = [sent, both].map((args) =>
+          decisionsOn(source, ofCall({ arguments: args })),
+        )
+        return alone?.join() === beside?.join()
+      },
+    ),
+    { numRuns: 1_000 },
+  )
+})
+
+t.test('a clause refuses a call exactly if the condition does', async () => {
+  const sent = fc.oneof(someArguments, fc.constant(ANY_ARGUMENTS), fc.constant(undefined))
+  fc.assert(
+    fc.property(fc.array(argumentTests, { minLength: 1, maxLength: 4 }), sent, (parts, values) => {
+      const subject = ofCall(values && { arguments: values })
+      const condition = compileCondition(parts.join(' && '), 'request')
+      return condition.holds(subject) === (condition.refusingClause(subject) === undefined)
+    }),
+    { numRuns: 1_000 },
+  )
 })
 
 t.test('the clause that refuses, as it is written', async (t) => {
