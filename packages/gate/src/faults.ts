@@ -13,9 +13,10 @@ import { HEADER_NAMES, MAX_TOOLS_LENGTH, TOOLS_HEADER } from './header-names.ts'
 import { headerRows } from './header-presets.ts'
 import { checkHosts, type Domains } from './host-faults.ts'
 import type { GateConfig, ResourceConfig, RuleConfig } from './options.ts'
-import { isNormalPath } from './paths.ts'
-import { ANY_POLICY, createPolicy } from './policy.ts'
+import { compilePath, coversPath, isNormalPath } from './paths.ts'
+import { ANY_POLICY, createPolicies, createPolicy } from './policy.ts'
 import { checkCallers, checkKeys, checkNames, checkResources } from './program-faults.ts'
+import { pathsBelow } from './programs.ts'
 import { ANY_TOOL, ANYONE, SIGNED_IN, shadowedRules } from './rules.ts'
 
 /**
@@ -31,16 +32,16 @@ export function gateRules(
   const compiled: ConfigRule<GateConfig>[] = [
     ({ policies }) => applyRules(policies, Object.keys(policies).map(policyRule), '/policies'),
     (gate) => checkRules(gate, domains),
+    (gate) => checkResources(gate, earlier, domains),
   ]
   const isCompiled = (gate: GateConfig) =>
     isWhole(gate) && applyRules(gate, compiled).every(({ isWarning }) => isWarning)
   return [
     ...compiled,
-    (gate) => (isCompiled(gate) ? checkKeys(gate) : []),
+    (gate) => (isCompiled(gate) ? [...checkKeys(gate), ...checkArguments(gate)] : []),
     checkHeaders,
     checkAssertionClaims,
     (gate) => checkCallers(gate, domains),
-    (gate) => checkResources(gate, earlier, domains),
     ({ assertion }) => checkHosts(assertion?.hosts, '/assertion/hosts', domains),
     ({ providerToken }) => checkHosts(providerToken?.hosts, '/providerToken/hosts', domains),
     ({ groups = [] }) =>
@@ -182,6 +183,27 @@ function checkCalls({ tools, mcpMethods, methods }: RuleConfig): Fault[] {
       (fault) => ({ ...fault, relatedPath: '/methods', isWarning: true }),
     ),
   ]
+}
+
+/** The faults of policies that read arguments, and of rules that require them, where no `upstream` shows any. */
+function checkArguments({ policies, rules, resources }: GateConfig): Fault[] {
+  const compiled = [...createPolicies(policies).values()]
+  const readers = compiled.filter(({ condition }) => condition?.readsArguments)
+  const urls = resources.flatMap(({ url, upstream }) => (upstream ? new URL(url) : []))
+  const message = 'reads arguments of tools: give the resource of these tools an `upstream`'
+  if (urls.length === 0) return readers.map(({ name }) => ({ path: `/policies/${name}`, message }))
+  return rules.flatMap(({ hosts = ['*'], paths, tools, require }, index) => {
+    const reader = readers.find(({ name }) => [require].flat().includes(`${name}`))
+    // A rule for tools without paths closes the rest of its hosts.
+    const patterns = paths ?? [tools ? undefined : '/*']
+    const isShown = (host: string, path: string | undefined) =>
+      urls.some(
+        (url) => url.hostname === host && (!path || coversPath(pathsBelow(url), compilePath(path))),
+      )
+    const isWithin = hosts.every((host) => patterns.every((path) => isShown(host, path)))
+    const todo = `requires ${reader?.name}, which reads arguments of tools: name only hosts and paths of ${urls.join(', ')}`
+    return faultIf(reader !== undefined && !isWithin, `/rules/${index}`, todo)
+  })
 }
 
 /** A server is told of the tools of all rules of a place in one header. */

@@ -297,7 +297,7 @@ export class Resource {
     const pathname = fullPath.replace(/\/$/, '')
     this.url = url
     this.origin = origin
-    this.paths = compilePath(`${decodeURIComponent(pathname)}/*`)
+    this.paths = pathsBelow(new URL(url))
     this.lifetime = lifetime
     this.upstream = upstream
     this.metadataUrl = `${origin}${WELL_KNOWN}${pathname}`
@@ -326,6 +326,11 @@ export class Resource {
   offers(scope: string): boolean {
     return this.#scopeNames.has(scope)
   }
+}
+
+/** The paths at and below a URL. */
+export function pathsBelow({ pathname }: URL): PathPattern {
+  return compilePath(`${decodeURIComponent(pathname).replace(/\/$/, '')}/*`)
 }
 
 export function scopeName(scope: ResourceConfig['scopes'][number]): string {

@@ -344,6 +344,80 @@ t.test('faults of rules, programs and resources', async (t) => {
   }
 })
 
+t.test('conditions read arguments where a resource has an upstream', async (t) => {
+  const reading = `policies: { few: 'mcp.arguments.count <= 10', staff: 'Group("staff")', small: { condition: 'mcp.arguments.size == 1', acr: [mfa] } }`
+  const at = (url: string, upstream = 'upstream: { url: "http://notes:8000/mcp" }') =>
+    `{ url: "${url}", ${upstream} }`
+  const header = at('https://a.example.com/mcp', 'scopes: []')
+  const body = at('https://mcp.example.com/mcp')
+  const other = at('https://b.example.com/')
+  const fault = 'requires few, which reads arguments of tools: name only hosts and paths of'
+  const url = 'https://mcp.example.com/mcp'
+  type Row = [resources: string[], rules: string[], ...faults: string[]]
+  const table: Row[] = [
+    [
+      [],
+      [],
+      '/policies/few reads arguments of tools: give the resource of these tools an `upstream`',
+      '/policies/small reads arguments of tools: give the resource',
+    ],
+    [
+      [header],
+      ['hosts: [a.example.com], require: few'],
+      '/policies/few reads',
+      '/policies/small reads',
+    ],
+    [[body], []],
+    [[body], ['require: signedIn', 'hosts: [a.example.com], require: [staff]']],
+    [[body], ['hosts: [mcp.example.com], paths: [/mcp, "/mcp/x/*"], require: [staff, few]']],
+    [[body], ['hosts: [mcp.example.com], tools: [a], require: few']],
+    [[body, other], ['hosts: [mcp.example.com, b.example.com], tools: [a], require: few']],
+    [[body, other], ['hosts: [b.example.com], require: few']],
+    [[header, body], ['hosts: [mcp.example.com], paths: [/mcp], tools: [a], require: few']],
+    [
+      [body],
+      ['hosts: [mcp.example.com], require: signedIn', 'hosts: [mcp.example.com], require: small'],
+      `/rules/1 ${fault.replace('few', 'small')} ${url}`,
+    ],
+    [
+      [body],
+      ['hosts: [mcp.example.com], paths: [/mcp, /sse], tools: [a], require: [staff, few]'],
+      `/rules/0 ${fault} ${url}`,
+    ],
+    [
+      [body],
+      ['hosts: [mcp.example.com], paths: ["/*"], tools: [a], require: few'],
+      `/rules/0 ${fault} ${url}`,
+    ],
+    [[body], ['paths: [/mcp], tools: [a], require: few'], `/rules/0 ${fault} ${url}`],
+    [[body], ['hosts: ["*.example.com"], paths: [/mcp], require: few'], `/rules/0 ${fault} ${url}`],
+    [
+      [header, body],
+      ['hosts: [mcp.example.com, a.example.com], paths: [/mcp], require: few'],
+      `/rules/0 ${fault} ${url}`,
+    ],
+    [
+      [header, body, other],
+      ['hosts: [a.example.com], tools: [a], require: few'],
+      `/rules/0 ${fault} ${url}, https://b.example.com/`,
+    ],
+    [
+      [at('https://mcp.example.com/a%ff')],
+      ['hosts: [mcp.example.com], require: few'],
+      '/resources/0/url has a path that is not normal',
+    ],
+  ]
+  for (const [resources, rules, ...expected] of table) {
+    const rows = rules.map((text) => `{ ${text} }`).join(', ')
+    const faults = await faultsOf(
+      `${reading}, resources: [${resources.join(', ')}], rules: [${rows}]`,
+    )
+    const why = `${resources} ${rows}: ${faults.join('; ')}`
+    t.equal(faults.length, expected.length, why)
+    for (const [i, message] of expected.entries()) t.ok(faults[i]?.startsWith(message), why)
+  }
+})
+
 t.test('a resource belongs to one portal', async (t) => {
   const other = portalOf('other', resource('https://mcp.example.com/mcp/'))
   t.strictSame(await faultsOf(resource('https://mcp.example.com/mcp'), other), [
