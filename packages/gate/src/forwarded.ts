@@ -6,7 +6,7 @@ import type { RequestSource } from '@gatehouse/service-kit/proxies'
 import { kindOf, type RequestKind } from './decide.ts'
 import { GateError } from './errors.ts'
 import { foldName, readOverrides } from './header-names.ts'
-import { readMcp } from './mcp.ts'
+import { readMcp, readMcpName } from './mcp.ts'
 import { type RequestPath, readPath, UNKNOWN_PATH } from './paths.ts'
 
 /** The site of the sign-in pages for a cookie domain. */
@@ -48,6 +48,7 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
   readonly target: string
   readonly #headers: IncomingHttpHeaders
   readonly #urlHeader: string | undefined
+  /** The call, once it was read: of the body where that is known, and else of the headers. */
   #mcp: { readonly call: McpCall | undefined } | undefined
   #routing: { readonly path: RequestPath; readonly method: string | undefined } | undefined
 
@@ -56,6 +57,7 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
     { method, scheme, target }: { method: string; scheme: 'http' | 'https'; target: string },
     headers: IncomingHttpHeaders,
     urlHeader: string | undefined,
+    call?: McpCall,
   ) {
     const port = scheme === 'https' ? ':443' : ':80'
     const isDefault = authority.endsWith(port)
@@ -69,6 +71,12 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
     this.target = target
     this.#headers = headers
     this.#urlHeader = urlHeader
+    this.#mcp = call && { call }
+  }
+
+  /** The same request with the call that its body makes. */
+  withCall(call: McpCall): ForwardedRequest<Site> {
+    return new ForwardedRequest(this, this, this.#headers, this.#urlHeader, call)
   }
 
   /** The URL in ASCII, without a backslash. */
@@ -92,12 +100,37 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
     return this.#routing
   }
 
+  /**
+   * The header that names another call than the body, which servers of MCP 2026-07-28 refuse as well; undefined if
+   * none does.
+   */
+  mismatch(method: string | undefined, name: string | undefined): string | undefined {
+    const { 'mcp-method': namedMethod, 'mcp-name': named } = this.#headers
+    if (namedMethod !== undefined && namedMethod !== method) return 'Mcp-Method'
+    return named === undefined || readMcpName(String(named)) === name ? undefined : 'Mcp-Name'
+  }
+
   /** The MCP call of the request; undefined if it is not known. */
   get mcp(): McpCall | undefined {
-    if (this.#headers['mcp-method'] === undefined) return undefined
+    if (!this.#mcp && this.#headers['mcp-method'] === undefined) return undefined
     this.#mcp ??= { call: readMcp(this.routing.method, this.#headers) }
     return this.#mcp.call
   }
+}
+
+/**
+ * Reads a request that a proxy sends on for a resource, in place of asking about it: its URL is that of the resource.
+ *
+ * @throws GateError FWA_HOST_UNKNOWN
+ */
+export function readForResource<Site extends SignInSite>(
+  { url }: { readonly url: string },
+  { method = '', headers }: ProxyRequest,
+  sites: Sites<Site>,
+): ForwardedRequest<Site> {
+  const { protocol, host, pathname } = new URL(url)
+  const scheme = protocol.slice(0, -1)
+  return validate({ headers }, sites, '', { method, scheme, host, target: pathname })
 }
 
 /** All bytes, since a target may have 40,000 to encode. */
@@ -176,7 +209,7 @@ type Unvalidated = Readonly<Record<'method' | 'scheme' | 'host' | 'target', stri
 
 /** Node joins a repeated header with a comma, which none of these grammars allows. */
 function validate<Site extends SignInSite>(
-  { headers }: ProxyRequest,
+  { headers }: Pick<ProxyRequest, 'headers'>,
   sites: Sites<Site>,
   source: string,
   forwarded: Unvalidated,

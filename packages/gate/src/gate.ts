@@ -10,6 +10,7 @@ import {
   type ForwardedRequest,
   type ProxyRequest,
   READERS,
+  readForResource,
   type Sites,
 } from './forwarded.ts'
 import { HEADER_NAMES, MAX_TOOLS_LENGTH, TOOLS_HEADER } from './header-names.ts'
@@ -26,7 +27,7 @@ import {
 } from './headers.ts'
 import type { GateConfig } from './options.ts'
 import { readPath } from './paths.ts'
-import { compileHosts, exactHosts } from './patterns.ts'
+import { compileHosts, compilePattern, exactHosts } from './patterns.ts'
 import { ANY_POLICY, createPolicies, createPolicy, type Policy } from './policy.ts'
 import { type ProgramDeps, Programs, prefixesOf, type Resource, resourceAt } from './programs.ts'
 import {
@@ -58,6 +59,8 @@ interface CheckContext extends Omit<Sender, 'principal'> {
   readonly request?: Credentials
   /** Finds the person of the session. Called if there are no credentials of a program. */
   person(): Principal | undefined | Promise<Principal | undefined>
+  /** Reads what the request calls, once it is known who sends it. Default: what its headers name. */
+  call?(principal: Principal): McpCall | Promise<McpCall>
 }
 
 /** Decides which requests may pass to the apps of a portal, and what the apps are told. */
@@ -150,6 +153,20 @@ export class Gate {
     return READERS[source](request, sites)
   }
 
+  /**
+   * Reads a request that goes to a resource through Gatehouse.
+   *
+   * @throws GateError FWA_HEADER_ALIAS, FWA_HOST_UNKNOWN
+   */
+  readForResource<Site extends { readonly authOrigin: string }>(
+    resource: Resource,
+    request: ProxyRequest,
+    sites: Sites<Site>,
+  ): ForwardedRequest<Site> {
+    this.#refuseAliases(request.rawHeaders)
+    return readForResource(resource, request, sites)
+  }
+
   /** The resource that a request is for. */
   resourceAt(forwarded: ForwardedRequest<unknown>): Resource | undefined {
     const { resources } = this.programs
@@ -158,14 +175,16 @@ export class Gate {
   }
 
   /**
-   * Decides whether a request may pass, and says who sends it, and for one that passes which tools they may call.
+   * Decides whether a request may pass, and says who sends it, what it calls, and for one that passes which tools they
+   * may call.
    *
    * @param query - of the check: `policy=<name>`, `if=<condition>`, or empty
    * @throws AuthError if credentials are not valid; GateError FWA_POLICY_UNKNOWN, FWA_PARAMETER_UNKNOWN;
    * ProfileError PROFILE_CONDITION_…
    */
-  async check(forwarded: ForwardedRequest<unknown>, context: CheckContext, query: string) {
+  async check<Site>(asked: ForwardedRequest<Site>, context: CheckContext, query: string) {
     const { rules } = this
+    let forwarded = asked
     const resource = this.resourceAt(forwarded)
     const { request, clientIp, now } = context
     const scopes = () => resource && this.#scopesAt(resource, forwarded, context, query)
@@ -177,14 +196,16 @@ export class Gate {
       if (!(error instanceof AuthError) || error.scopes) throw error
       throw Object.assign(error, { scopes: scopes() })
     }
+    if (context.call && principal) forwarded = asked.withCall(await context.call(principal))
     const sender = { principal, clientIp, now }
     const admission =
       rules.length > 0 ? admissionFor(rules, ruledRequest(forwarded, sender)) : SESSION_REQUIRED
     const decision = this.#decide(forwarded, sender, query, { admission, mcp: () => forwarded.mcp })
     const isPassed = decision.outcome === 'allow' || decision.outcome === 'anonymous'
     const tools = isPassed ? this.#toolsAt(forwarded, sender, query) : undefined
-    const missingScopes = decision.outcome === 'no-session' ? scopes() : undefined
-    return { decision, principal, resource, tools, scopes: missingScopes }
+    const scopesToRequest = decision.outcome === 'no-session' ? scopes() : undefined
+    const result = { forwarded, decision, principal, resource, tools, scopes: scopesToRequest }
+    return { ...result, rules: admission.rules ?? [] }
   }
 
   /**
@@ -219,6 +240,25 @@ export class Gate {
     const input = { preflight: false, host, principal, now, routePolicy: () => undefined }
     const admission = { demanded, purpose: [] }
     return { principal, decision: decide({ ...input, admission, kind: () => 'api' }) }
+  }
+
+  /** Whether somebody may call a tool at the place of a request, with some arguments. */
+  mayCall(forwarded: ForwardedRequest<unknown>, sender: Sender, tool: string): boolean {
+    const call: McpCall = { method: 'tools/call', name: tool, arguments: ANY_ARGUMENTS }
+    const named = forwarded.withCall(call)
+    const admission =
+      this.rules.length > 0
+        ? admissionFor(this.rules, ruledRequest(named, sender))
+        : SESSION_REQUIRED
+    const { outcome } = this.#decide(named, sender, '', { admission, mcp: () => call })
+    return outcome === 'allow' || outcome === 'step-up'
+  }
+
+  /** Whether a rule names a method of MCP. */
+  namesMethod(method: string): boolean {
+    return this.rules.some(({ config }) =>
+      config.mcpMethods?.some((pattern) => pattern !== '*' && compilePattern(pattern)(method)),
+    )
   }
 
   /**

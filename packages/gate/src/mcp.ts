@@ -42,11 +42,12 @@ export function readMcp(
     return undefined
   if (!VERSION.test(version) || version < FIRST_VERSION || !METHOD.test(called)) return undefined
   if (!NAMED.has(called)) return { method: called }
-  const read = typeof name === 'string' ? decodeName(name) : undefined
+  const read = typeof name === 'string' ? readMcpName(name) : undefined
   return read === undefined ? undefined : { method: called, name: read }
 }
 
-function decodeName(text: string): string | undefined {
+/** The name that the header `Mcp-Name` contains; undefined if that is not certain. */
+export function readMcpName(text: string): string | undefined {
   if (PLAIN_NAME.test(text)) return text
   const encoded = ENCODED_NAME.exec(text)?.[1]
   if (encoded === undefined) return undefined

@@ -386,8 +386,6 @@ export type RuleConfig = Static<typeof RuleSchema>
 export type ResourceConfig = Static<typeof ResourceSchema>
 /** The MCP server behind a resource. */
 export type UpstreamConfig = Static<typeof UpstreamSchema>
-/** How a person approves the calls of a rule. */
-export type ApproveConfig = Static<typeof ApproveSchema>
 /** A scope with words for the person who is asked for it. */
 export type ScopeConfig = Static<typeof ScopeSchema>
 /** The programs that may pass. */

@@ -26,6 +26,8 @@ export interface Admission {
    * rules say.
    */
   readonly isClosed?: true
+  /** The rules that fit or may fit, up to the first one that fits. Default: none does. */
+  readonly rules?: readonly RuleConfig[]
   /** For a request that lists tools: what each matching rule requires. Whoever meets one of them may list. */
   readonly anyOf?: readonly Admission[]
 }
@@ -76,15 +78,17 @@ export function createRules(
   }))
 }
 
-function admissionOf({ require }: RuleConfig, policies: ReadonlyMap<string, Policy>): Admission {
-  if (require === ANYONE) return OPEN
-  if (require === SIGNED_IN) return SESSION_REQUIRED
+function admissionOf(rule: RuleConfig, policies: ReadonlyMap<string, Policy>): Admission {
+  const { require } = rule
+  const rules = [rule]
+  if (require === ANYONE) return { ...OPEN, rules }
+  if (require === SIGNED_IN) return { ...SESSION_REQUIRED, rules }
   const demanded = [require].flat().map((name) => {
     const policy = policies.get(name)
     if (!policy) throw new Error(`there is no policy ${name}`)
     return policy
   })
-  return { demanded, purpose: demanded }
+  return { demanded, purpose: demanded, rules }
 }
 
 /**
@@ -152,7 +156,11 @@ function join(possible: readonly Admission[] | undefined, admission: Admission):
   if (!possible) return admission
   const demands = [...possible, admission].flatMap(({ demanded }) => demanded)
   const isKnown = possible.every(({ purpose }) => isSame(purpose, admission.purpose))
-  return { demanded: [...new Set(demands)], purpose: isKnown ? admission.purpose : undefined }
+  return {
+    demanded: [...new Set(demands)],
+    purpose: isKnown ? admission.purpose : undefined,
+    rules: [...possible, admission].flatMap(({ rules = [] }) => rules),
+  }
 }
 
 function isSame(left: RoutePurpose | undefined, right: RoutePurpose | undefined): boolean {

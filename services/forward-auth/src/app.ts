@@ -36,6 +36,9 @@ import type { ForwardAuthConfig } from './config/schema.ts'
 import { probes } from './doctor/probes.ts'
 import { ERRORS, STATUS_OF } from './errors.ts'
 import { logLimit } from './log-limit.ts'
+import { mcpProxyRoutes } from './mcp-proxy/routes.ts'
+import { openStreams } from './mcp-proxy/streams.ts'
+import { upstreams } from './mcp-proxy/upstreams.ts'
 import { agents } from './oauth/agents.ts'
 import { authorizeRoutes } from './oauth/authorize.ts'
 import { clients } from './oauth/clients.ts'
@@ -166,6 +169,8 @@ async function registerServices(
   await app.register(agents)
   await app.register(probes)
   await app.register(check, { metrics })
+  await app.register(upstreams)
+  await app.register(openStreams)
 }
 
 /** The agents know the portals, whose checks find agents by this. */
@@ -184,6 +189,7 @@ async function registerRoutes(app: FastifyInstance, basePath: string): Promise<v
   }
   const portal = `${basePath}/portals/:portal`
   await app.register(authorizationServer, { prefix: portal })
+  await app.register(mcpProxyRoutes, { prefix: portal })
   // RFC 8414 section 3.1, and where some clients look besides.
   for (const prefix of [`/.well-known/${METADATA}${portal}`, `${portal}/.well-known/${METADATA}`])
     await app.register(metadataRoute, { prefix })

@@ -33,6 +33,13 @@ export const FWA_ERRORS = {
       'Register at each provider the redirect URI that `check-config` prints for it. The ' +
       'shared one works only in a portal with one provider.',
   },
+  FWA_CALL_MISMATCH: {
+    status: 400,
+    title: 'Headers name another call',
+    action:
+      'The client must send `Mcp-Method` and `Mcp-Name` as they are in the body, or neither (MCP 2026-07-28). ' +
+      'Report it to the developer of the client.',
+  },
   FWA_CALL_UNREADABLE: {
     status: 400,
     title: 'Call cannot be read for certain',
@@ -101,6 +108,11 @@ export const FWA_ERRORS = {
     status: 400,
     title: 'Sign-in expired or started in another browser',
     action: 'Start again at `loginUrl` and allow cookies.',
+  },
+  FWA_MCP_SESSION_UNKNOWN: {
+    status: 404,
+    title: 'No such MCP session',
+    action: 'The client must begin a new session, with `initialize` and without `Mcp-Session-Id`.',
   },
   FWA_NOT_FOUND: {
     status: 404,
@@ -172,6 +184,12 @@ export const FWA_ERRORS = {
     action:
       'A rule names MCP tools here, so a request passes only if such a rule fits it for certain. ' +
       'Name the tool in a rule, or send the headers of MCP 2026-07-28 once each, and none of a session.',
+  },
+  FWA_UPSTREAM_FAILED: {
+    status: 502,
+    title: 'MCP server failed',
+    action:
+      'See the log for the cause: the server of the `upstream` cannot be reached, or answers with a redirect, a 401, a 403 or an encoding.',
   },
 } as const satisfies Record<`FWA_${string}`, { status: number; title: string; action: string }>
 

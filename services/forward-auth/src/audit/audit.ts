@@ -27,7 +27,10 @@ const MAX_KINDS = 100
 
 /** An event to record. */
 export interface Happening
-  extends Pick<AuditRow, 'event' | 'portal' | 'provider' | 'code' | 'client' | 'method'> {
+  extends Pick<
+    AuditRow,
+    'event' | 'portal' | 'provider' | 'code' | 'client' | 'method' | 'tool' | 'outcome' | 'duration'
+  > {
   readonly host: string | undefined
   /** Path and query of a request that is refused. */
   readonly target?: string | undefined
@@ -70,6 +73,7 @@ const KINDS: Readonly<Record<AuditEvent, EventKind>> = {
   'access-refused': { message: 'access refused', isHourly: true },
   // Programs do it all the time; the lines of requests are there for who wants them.
   'program-passed': {},
+  'tool-called': {},
 }
 
 /**
@@ -123,7 +127,8 @@ class AuditTrail {
 
   #describe(happening: Happening): Omit<AuditRow, 'requestId'> {
     const { event, portal, profile, host, code, refusal, ender, call, method, target } = happening
-    const { client = happening.client, tool } = call ?? {}
+    const { outcome, duration } = happening
+    const { client = happening.client, tool = happening.tool } = call ?? {}
     const { provider = happening.provider, id, name, email, groups, claims } = profile ?? {}
     const person = id === undefined ? undefined : `${provider}:${id}`
     const text = (value: unknown) =>
@@ -149,6 +154,8 @@ class AuditTrail {
       actorName: text(ender?.actorName),
       client: text(client),
       tool: text(tool),
+      outcome,
+      duration,
     }
   }
 

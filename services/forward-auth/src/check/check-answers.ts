@@ -1,5 +1,5 @@
 import { AUTH_ERRORS, AuthError } from '@gatehouse/auth-core'
-import type { Decision, Policy, Principal, Resource } from '@gatehouse/gate'
+import type { Decision, Gate, Policy, Principal, Resource } from '@gatehouse/gate'
 import { isNavigation, statusOfError } from '@gatehouse/service-kit/http'
 import { sendPage } from '@gatehouse/service-kit/pages'
 import type { Dialect } from '@gatehouse/service-kit/proxies'
@@ -30,11 +30,16 @@ export interface Check extends AppRequest {
   readonly providerToken: string | undefined
   /** The tools that the app is told of. */
   readonly tools: readonly string[] | undefined
+  /** The rules that decide. */
+  readonly rules: readonly RuleConfig[]
 }
+
+/** A rule, as it is configured. */
+export type RuleConfig = Gate['rules'][number]['config']
 
 /** Answers a check that leads nobody to the sign-in page. Throws for what programs get as a problem. */
 export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply): FastifyReply {
-  const { decision, portal, resource, scopes } = check
+  const { decision, portal, principal } = check
   switch (decision.outcome) {
     case 'allow':
       return sendIdentity(check, reply)
@@ -42,16 +47,33 @@ export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply
     case 'preflight':
       return tellMore(check, reply.headers(portal.gate.anonymousHeaders)).send(portal.gate.body)
     case 'step-up':
-      return sendToStepUp(dialect, check, decision.policy, reply)
-    case 'forbidden':
-      return sendForbidden(check, decision, reply)
+      if (!isPage(check)) throw refuse(check, reply)
+      return sendToPage(dialect, check, reply, { policy: decision.policy.name })
+    case 'forbidden': {
+      const error = refuse(check, reply)
+      if (!(principal instanceof Visitor && isPage(check))) throw error
+      return sendForbidden(check, principal, reply)
+    }
     default:
-      throw noSession(check, resource ? undefined : loginUrlOf(check, reply), {
-        resource,
-        scopes,
-        basic: basicChallenge(check, reply.request),
-      })
+      throw refuse(check, reply)
   }
+}
+
+/** Whether a person sees the answer. */
+function isPage({ principal, forwarded }: Check): boolean {
+  return principal instanceof Visitor && forwarded.kind === 'navigation'
+}
+
+/** The error for a program that may not pass, which it records. */
+export function refuse(check: Check, reply: FastifyReply): Error {
+  const { decision, resource, scopes } = check
+  if (decision.outcome === 'step-up') return stepUpError(check, decision.policy, reply)
+  if (decision.outcome === 'forbidden') return forbid(check, decision, reply.request)
+  return noSession(check, resource ? undefined : loginUrlOf(check, reply), {
+    resource,
+    scopes,
+    basic: basicChallenge(check, reply.request),
+  })
 }
 
 /** Adds to a 200 the tools, and the credentials that are meant for the app. */
@@ -67,18 +89,26 @@ function tellMore({ portal, tools, principal }: Check, reply: FastifyReply): Fas
 }
 
 function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
+  const { principal, portal } = check
+  tellMore(check, reply.headers(identityHeaders(check, reply.request)))
+  if (principal?.isProgram) recordPassed(check, reply.request)
+  return reply.send(portal.gate.body)
+}
+
+/** The headers by which an app learns who sends a request, without the tools. */
+export function identityHeaders(check: Check, { server }: FastifyRequest): Record<string, string> {
   const { portal, principal, site, forwarded, providerToken, tools } = check
   if (!principal) throw new Error('there is nobody to let pass')
+  const { assertion, providerToken: settings } = portal.gate
   const { identity, headers } = principal.answerAt(forwarded.host)
-  tellMore(check, reply.headers(headers))
-  const { assertion, body, providerToken: settings } = portal.gate
-  if (settings && providerToken) reply.header(settings.header, providerToken)
-  if (assertion?.isFor(forwarded.host)) {
-    const receiver = { portal, site, origin: forwarded.origin, tools }
-    reply.header(assertion.header, reply.server.assertions.for(identity, receiver))
+  const receiver = { portal, site, origin: forwarded.origin, tools }
+  return {
+    ...headers,
+    ...(settings && providerToken && { [settings.header]: providerToken }),
+    ...(assertion?.isFor(forwarded.host) && {
+      [assertion.header]: server.assertions.for(identity, receiver),
+    }),
   }
-  if (principal.isProgram) record(check, { event: 'program-passed' }, reply.request)
-  return reply.send(body)
 }
 
 /** An event of a check. Default of `isPage`: whether the request is for a page. */
@@ -95,6 +125,11 @@ function record(check: Recorded, entry: CheckEvent, request: FastifyRequest): vo
     ...(isRefused && { target, isPage: kind === 'navigation' }),
     ...entry,
   })
+}
+
+/** Records what a program was let do. */
+export function recordPassed(check: Check, request: FastifyRequest): void {
+  record(check, { event: 'program-passed' }, request)
 }
 
 /** Decisions have a row of their own, and the others are no refusal of anybody. */
@@ -127,17 +162,10 @@ function callOf({ principal, forwarded: { mcp } = {} }: Recorded) {
 }
 
 /** Asks a person or program to authenticate as a policy demands and try again (RFC 9470). */
-function sendToStepUp(
-  dialect: Dialect,
-  check: Check,
-  { name, stepUp }: Policy,
-  reply: FastifyReply,
-): FastifyReply {
-  const { portal, forwarded, principal, resource } = check
-  const { request } = reply
+function stepUpError(check: Check, { name, stepUp }: Policy, reply: FastifyReply): FwaError {
+  const { portal, principal, resource } = check
   const query = { policy: name }
   const isPerson = principal instanceof Visitor
-  if (isPerson && forwarded.kind === 'navigation') return sendToPage(dialect, check, reply, query)
   const { acr = [], maxAge } = stepUp ?? {}
   const parameters = {
     error: 'insufficient_user_authentication',
@@ -151,8 +179,8 @@ function sendToStepUp(
     : portal.gate.programs.challenges({ ...NO_CREDENTIALS, scopes }, resource, parameters)
   const code = 'FWA_STEP_UP_REQUIRED'
   const refusal = { reason: `policy ${name}` }
-  record(check, { event: 'access-refused', code, refusal }, request)
-  throw new FwaError(code, `the policy ${name} requires a new sign-in`, {
+  record(check, { event: 'access-refused', code, refusal }, reply.request)
+  return new FwaError(code, `the policy ${name} requires a new sign-in`, {
     members: {
       loginUrl: isPerson ? loginUrlOf(check, reply, query) : pageUrl(check, '/signin', query),
     },
@@ -162,14 +190,11 @@ function sendToStepUp(
 
 type Forbidden = Extract<Decision, { outcome: 'forbidden' }>
 
-function sendForbidden(check: Check, decision: Forbidden, reply: FastifyReply): FastifyReply {
-  const { forwarded, principal } = check
+function sendForbidden(check: Check, { session }: Visitor, reply: FastifyReply): FastifyReply {
   const { request } = reply
-  const error = forbid(check, decision, request)
-  if (!(principal instanceof Visitor && forwarded.kind === 'navigation')) throw error
   const page = refusedPage({
     ...readerOf(request, check),
-    profile: principal.session.profile,
+    profile: session.profile,
     switchHref: switchUrl(check, reply),
     appsHref: pageUrl(check, '/signin'),
     requestId: request.id,

@@ -122,7 +122,7 @@ export function callOf(message: Message): McpCall {
   return {
     method,
     ...(member !== undefined && { name: params[member] as string }),
-    ...(params.arguments !== undefined && { arguments: params.arguments as Members }),
+    ...(member === 'name' && { arguments: (params.arguments ?? {}) as Members }),
   }
 }
 

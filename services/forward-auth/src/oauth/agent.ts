@@ -7,9 +7,11 @@ import type { AccessClaims } from './tokens.ts'
 /** A program that a person allows to act for them: it has what the person has, limited to its scopes. */
 export class Agent extends Principal {
   readonly token: TokenCaller
-  readonly #visitor: Visitor
+  readonly claims: AccessClaims
+  readonly visitor: Visitor
 
-  constructor(visitor: Visitor, { iss, sub, client_id: client, scope }: AccessClaims) {
+  constructor(visitor: Visitor, accessClaims: AccessClaims) {
+    const { iss, sub, client_id: client, scope } = accessClaims
     const { identity, portal } = visitor
     const scopes = Object.freeze(scopesIn(scope))
     const claims = Object.freeze({ client_id: client })
@@ -18,11 +20,12 @@ export class Agent extends Principal {
       { ...visitor.subject, caller: { method: 'agent', scopes, claims } },
       portal.gate,
     )
-    this.#visitor = visitor
+    this.claims = accessClaims
+    this.visitor = visitor
     this.token = Object.freeze({ method: 'jwt', issuer: iss, subject: sub, scopes, claims })
   }
 
   refusal(): Refusal | undefined {
-    return this.#visitor.refusal()
+    return this.visitor.refusal()
   }
 }

@@ -81,7 +81,19 @@ class Agents {
     request: FastifyRequest,
   ): Promise<Agent | undefined> {
     const claims = this.#tokens.verify(token)
-    if (claims?.aud !== resource.url) return undefined
+    return claims?.aud === resource.url ? this.#findByClaims(claims, request) : undefined
+  }
+
+  /**
+   * The agent as it is now, whatever its token says of its end: a call that has begun goes on while the agent does.
+   *
+   * @throws StoreError STORE_UNAVAILABLE
+   */
+  renewed({ claims }: Agent, request: FastifyRequest): Promise<Agent | undefined> {
+    return this.#findByClaims(claims, request)
+  }
+
+  async #findByClaims(claims: AccessClaims, request: FastifyRequest): Promise<Agent | undefined> {
     const { sessions, sites, trust } = this.#app
     const portal = portalOf(request)
     const site = siteOfIssuer(sites, portal, claims.iss)

@@ -90,7 +90,7 @@ export const resourceRoutes: FastifyPluginAsyncTypebox = async (app) => {
     response: { 200: ResourceSchema, ...problemAnswers(404) },
   }
   const urls = ['/', '/*']
-  allowOrigins(app, urls, 'GET')
+  allowOrigins(app, urls, ['GET'])
   for (const url of urls) {
     app.get(
       url,

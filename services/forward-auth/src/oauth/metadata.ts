@@ -40,7 +40,7 @@ const MetadataSchema = Type.Object(
 
 /** The metadata of a portal that issues tokens, below any prefix that names the portal. */
 export const metadataRoute: FastifyPluginAsyncTypebox = async (app) => {
-  allowOrigins(app, ['/'], 'GET')
+  allowOrigins(app, ['/'], ['GET'])
   const schema = {
     summary: 'Metadata of the authorization server',
     tags: ['authorization server'],

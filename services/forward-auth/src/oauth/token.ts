@@ -108,7 +108,7 @@ const REGISTER_SCHEMA = {
 
 /** `POST /token`, `POST /revoke` and `POST /register`, which clients call without a browser, or from one. */
 export const tokenRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  allowOrigins(app, ['/token', '/revoke', '/register'], 'POST')
+  allowOrigins(app, ['/token', '/revoke', '/register'], ['POST'])
   app.addContentTypeParser(FORM, { parseAs: 'string' }, (_request, text, done) => {
     const parameters = [...new URLSearchParams(String(text))]
     const isTwice = new Set(parameters.map(([name]) => name)).size < parameters.length

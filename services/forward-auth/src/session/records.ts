@@ -89,7 +89,8 @@ export class Records implements SessionFollower {
   #writtenUses = new Map<string, Use>()
   /** Sessions of the first that came back after a minute, which are written at once. */
   readonly #returned = new Set<string>()
-  readonly #waiting = new Map<string, PromiseWithResolvers<void>>()
+  /** Called when the session with an ID has ended or changed. */
+  readonly #watchers = new Map<string, Set<() => void>>()
   #retry: { cancel(): void } | undefined
   readonly #timers: { cancel(): void }[] = []
   #isClosed = false
@@ -116,10 +117,8 @@ export class Records implements SessionFollower {
       if (kind === 'burnt') this.#burnt.set(key, until)
       if (kind === 'ended') this.#ended.set(key, until)
       this.forget(key)
-      this.#waiting.get(key)?.resolve()
-      // Whoever waits from now on waits for the next one.
-      this.#waiting.delete(key)
     }
+    for (const { key } of events) for (const changed of this.#watchers.get(key) ?? []) changed()
   }
 
   ended(): readonly string[] {
@@ -152,7 +151,7 @@ export class Records implements SessionFollower {
     return contents
   }
 
-  /** Forgets a session that may not be the newest one, so that it is read again. Waits for its change go on. */
+  /** Forgets a session that may not be the newest one, so that it is read again. Nobody who watches it is told. */
   forget(sid: string): void {
     this.#sessions.delete(sid)
     const read = this.#reads.get(sid)
@@ -228,14 +227,28 @@ export class Records implements SessionFollower {
     }
   }
 
+  /**
+   * Calls back whenever a session, or what else has an ID, has ended or changed at any instance, as far as events come.
+   *
+   * @returns a function that ends it
+   */
+  watch(id: string, changed: () => void): () => void {
+    const watchers = this.#watchers.get(id) ?? new Set()
+    this.#watchers.set(id, watchers.add(changed))
+    return () => {
+      watchers.delete(changed)
+      if (watchers.size === 0 && this.#watchers.get(id) === watchers) this.#watchers.delete(id)
+    }
+  }
+
   /** Resolves when a session has ended or changed, or after so many ms. */
   async changed(sid: string, ms: number): Promise<void> {
-    const waiting = this.#waiting.get(sid) ?? Promise.withResolvers<void>()
-    this.#waiting.set(sid, waiting)
-    const timer = this.#store.clock.setTimer(() => waiting.resolve(), ms)
-    await waiting.promise
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const unwatch = this.watch(sid, resolve)
+    const timer = this.#store.clock.setTimer(resolve, ms)
+    await promise
     timer.cancel()
-    if (this.#waiting.get(sid) === waiting) this.#waiting.delete(sid)
+    unwatch()
   }
 
   /**

@@ -57,6 +57,7 @@ export type AuditEvent =
   | 'agent-allowed'
   | 'access-refused'
   | 'program-passed'
+  | 'tool-called'
 
 /** The roles that end a session early: `operator` by the command line, `reuse` by a refresh token that was used twice. */
 export const ENDED_BY = [
@@ -69,6 +70,12 @@ export const ENDED_BY = [
   'reuse',
 ] as const
 export type EndedBy = (typeof ENDED_BY)[number]
+
+/**
+ * What a call of a tool came to: it `ran`; it ran and says that it failed, or the server answered with an error (`failed`);
+ * or nobody knows, as the answer was cut off (`unknown`).
+ */
+export type CallOutcome = 'ran' | 'failed' | 'unknown'
 
 /** A row of the audit trail. `*` stands for several persons, hosts, addresses, clients or tools. */
 export interface AuditRow {
@@ -105,6 +112,9 @@ export interface AuditRow {
   readonly client?: string | undefined
   /** The MCP call of a program: the tool, the URI of the resource or the name of the prompt, else the method. */
   readonly tool?: string | undefined
+  /** What a call of a tool came to, and its time in ms, where it went through Gatehouse. */
+  readonly outcome?: CallOutcome | undefined
+  readonly duration?: number | undefined
   /** The number of equal calls. Default: 1. */
   readonly count?: number | undefined
 }

@@ -106,6 +106,8 @@ export const AUDIT = new Table(
     actorName: 'text?',
     client: 'text?',
     tool: 'text?',
+    outcome: 'text?',
+    duration: 'integer?',
     count: 'integer?',
   },
   {

@@ -10,15 +10,15 @@ const MAX_AGE = 3_600
 export function allowOrigins(
   app: FastifyInstance,
   urls: readonly string[],
-  method: 'GET' | 'POST',
+  methods: readonly string[],
 ): void {
   app.addHook('onRequest', (_request, reply, done) => {
     reply.header('access-control-allow-origin', '*')
-    if (method === 'POST') reply.header('cache-control', 'no-store')
+    if (methods.includes('POST')) reply.header('cache-control', 'no-store')
     done()
   })
   const preflight = {
-    'access-control-allow-methods': method,
+    'access-control-allow-methods': methods.join(', '),
     'access-control-allow-headers': '*',
     'access-control-max-age': MAX_AGE,
   }

@@ -1,0 +1,138 @@
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { FwaError } from '../errors.ts'
+
+/** Calls and streams of one person and client at a time. */
+const MAX_OPEN = { calls: 16, streams: 4 } as const
+/** The longest time for which a stream is open, in ms. */
+const LONGEST = 3_600_000
+/** The time after which all of them are reviewed, in ms: not every end comes as an event, such as that of a session's time. */
+const REVIEW = 60_000
+/** The time for calls to end once the service stops, in ms: less than a service may take for that. */
+const LAST_WAIT = 5_000
+
+export type StreamKind = keyof typeof MAX_OPEN
+
+/** A request that the proxy answers for as long as its sender may send it. */
+export interface OpenStream {
+  readonly kind: StreamKind
+  /** IDs of the sessions that it ends with. */
+  readonly sessions: readonly string[]
+  /** Whether it may go on. */
+  isAllowed(): Promise<boolean>
+  /** Ends it. Called once at most. */
+  end(): void
+}
+
+/** The requests that the proxy is answering. Each ends with its agent, with its rule, and after an hour. */
+class OpenStreams {
+  readonly #app: FastifyInstance
+  readonly #counts = new Map<string, number>()
+  readonly #open = new Set<{ readonly kind: StreamKind; review(): void; end(): void }>()
+
+  constructor(app: FastifyInstance) {
+    this.#app = app
+  }
+
+  /**
+   * Counts a request of somebody.
+   *
+   * @returns a function that ends it
+   * @throws FwaError FWA_RATE_LIMITED
+   */
+  count(kind: StreamKind, sender: string): () => void {
+    const key = `${kind} ${sender}`
+    const count = this.#counts.get(key) ?? 0
+    if (count >= MAX_OPEN[kind])
+      throw new FwaError('FWA_RATE_LIMITED', `more than ${count} ${kind} at once`, {
+        retryAfter: 1,
+      })
+    this.#counts.set(key, count + 1)
+    let isCounted = true
+    return () => {
+      if (!isCounted) return
+      isCounted = false
+      const left = (this.#counts.get(key) ?? 1) - 1
+      if (left > 0) this.#counts.set(key, left)
+      else this.#counts.delete(key)
+    }
+  }
+
+  /**
+   * Ends a stream when it may not go on.
+   *
+   * @returns a function for when it has ended by itself
+   */
+  add({ kind, sessions, isAllowed, end }: OpenStream): () => void {
+    const {
+      clock,
+      sessions: { records },
+      log,
+    } = this.#app
+    const stop = () => {
+      close()
+      end()
+    }
+    const review = async () => {
+      const mayGoOn = await isAllowed().catch((error: unknown) => {
+        log.info({ err: error }, 'a stream was ended')
+        return false
+      })
+      if (!mayGoOn && this.#open.has(stream)) stop()
+    }
+    const stream = { kind, review: () => void review(), end: stop }
+    const unwatch = sessions.map((sid) => records.watch(sid, stream.review))
+    const timer = clock.setTimer(stop, LONGEST)
+    const close = () => {
+      this.#open.delete(stream)
+      timer.cancel()
+      for (const ended of unwatch) ended()
+    }
+    this.#open.add(stream)
+    return close
+  }
+
+  /** Looks whether each of them may still go on. */
+  review(): void {
+    for (const stream of this.#open) stream.review()
+  }
+
+  end(kinds: readonly StreamKind[]): void {
+    for (const stream of this.#open) if (kinds.includes(stream.kind)) stream.end()
+  }
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly openStreams: OpenStreams
+  }
+}
+
+export const openStreams = fp(
+  async (app: FastifyInstance) => {
+    const streams = new OpenStreams(app)
+    app.decorate('openStreams', streams)
+    app.onReload(async () => () => streams.review())
+    let timer: { cancel(): void }
+    function review(): void {
+      streams.review()
+      timer = app.clock.setTimer(review, REVIEW)
+    }
+    review()
+    app.addHook('preClose', async () => {
+      timer.cancel()
+      streams.end(['streams'])
+      timer = app.clock.setTimer(() => streams.end(['calls']), LAST_WAIT)
+    })
+    app.addHook('onClose', async () => timer.cancel())
+  },
+  {
+    name: 'forward-auth/open-streams',
+    dependencies: [
+      'forward-auth/portals',
+      'forward-auth/sessions',
+      'service-kit/clock',
+      'service-kit/reload',
+    ],
+  },
+)
