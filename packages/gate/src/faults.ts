@@ -14,6 +14,7 @@ import { headerRows } from './header-presets.ts'
 import { checkHosts, type Domains } from './host-faults.ts'
 import type { GateConfig, ResourceConfig, RuleConfig } from './options.ts'
 import { compilePath, coversPath, isNormalPath } from './paths.ts'
+import { coversHost, readHost } from './patterns.ts'
 import { ANY_POLICY, createPolicies, createPolicy } from './policy.ts'
 import { checkCallers, checkKeys, checkNames, checkResources } from './program-faults.ts'
 import { pathsBelow } from './programs.ts'
@@ -146,7 +147,9 @@ function checkRules({ rules, policies }: GateConfig, domains: Domains): Fault[] 
     ({ require }) => checkRequire(require, named),
     checkCalls,
   ])
-  return isWhole(rules) ? [...faults, ...checkShadowed(rules), ...checkToolLengths(rules)] : faults
+  if (!isWhole(rules)) return faults
+  const warnings = [checkShadowed, checkToolLengths, checkOlderPaths]
+  return [...faults, ...warnings.flatMap((check) => check(rules))]
 }
 
 /** A pattern that is not normal would fit no path: those of requests are normal, or fit no pattern. */
@@ -217,6 +220,32 @@ function checkToolLengths(rules: readonly RuleConfig[]): Fault[] {
     const message = `have more than ${MAX_TOOLS_LENGTH} characters with those before, so that the server is told of no tools: use patterns`
     const isFirst = previous <= MAX_TOOLS_LENGTH && length > MAX_TOOLS_LENGTH
     return isFirst ? [{ path: `/rules/${index}/tools`, message, isWarning: true }] : []
+  })
+}
+
+/** Where servers take calls by HTTP+SSE, the first transport of MCP. */
+const OLDER_PATHS = ['/sse', '/messages']
+
+/** The rules for calls at some paths that leave these open. Each is a warning, at the first one for a host. */
+function checkOlderPaths(rules: readonly RuleConfig[]): Fault[] {
+  const isNamed = (host: string, path: string) =>
+    rules.some(({ hosts = [host], paths, tools, mcpMethods }) => {
+      const isForCalls = tools !== undefined || mcpMethods !== undefined
+      // A rule for everything is no rule for these paths, unless it is for calls.
+      const patterns = (paths ?? ['/*']).filter((pattern) => isForCalls || pattern !== '/*')
+      return (
+        patterns.some((pattern) => coversPath(compilePath(pattern), compilePath(path))) &&
+        hosts.some((pattern) => coversHost(readHost(pattern), readHost(host)))
+      )
+    })
+  const checked = new Set<string>()
+  return rules.flatMap(({ hosts = [], paths, tools, mcpMethods }, index) => {
+    if (!paths || !(tools || mcpMethods)) return []
+    const others = hosts.filter((host) => !checked.has(host) && checked.add(host))
+    const open = others.find((host) => !OLDER_PATHS.every((path) => isNamed(host, path)))
+    if (open === undefined) return []
+    const message = `leave \`/sse\` and \`/messages\` of ${open} to other rules, where many servers take calls: add them, or name no paths`
+    return { path: `/rules/${index}/paths`, message, isWarning: true }
   })
 }
 

@@ -438,6 +438,57 @@ t.test('a rule that is never reached is a warning with both lines', async (t) =>
   )
 })
 
+t.test('paths of older servers that rules for tools leave open are a warning', async (t) => {
+  const calls = (place: string, tool = 'a') => `{ ${place}, tools: [${tool}], require: signedIn }`
+  const plain = (place: string) => `{ ${place}require: signedIn }`
+  const host = 'hosts: [mcp.example.com]'
+  const open = /rules\/0\/paths leave `\/sse` and `\/messages` of mcp\.example\.com to other rules/
+  const older = `${host}, paths: [/sse, "/messages/*"]`
+  const table: [rows: string[], ...warnings: RegExp[]][] = [
+    [[calls(`${host}, paths: [/mcp]`)], open],
+    [[calls(`${host}, paths: ["/mcp/*"]`)], open],
+    [[`{ ${host}, paths: [/mcp], mcpMethods: [prompts/*], require: signedIn }`], open],
+    [[calls(`${host}, paths: [/mcp]`), calls(`${host}, paths: [/mcp]`, 'b')], open],
+    [[calls(`${host}, paths: [/mcp]`), plain('')], open],
+    [[calls(`${host}, paths: [/mcp]`), plain(`${host}, paths: ["/*"], `)], open],
+    [[calls(`${host}, paths: [/mcp]`), plain(`${host}, paths: [/sse], `)], open],
+    [[calls(`${host}, paths: [/mcp, /sse]`)], open],
+    [[calls(`${host}, paths: [/mcp]`), calls(`hosts: [b.example.com]`)], open],
+    [
+      [
+        calls(`${host}, paths: [/mcp]`),
+        plain(`hosts: [b.example.com], paths: [/sse, /messages], `),
+      ],
+      open,
+    ],
+    [
+      [
+        calls('hosts: [mcp.example.com, "*.b.example.com"], paths: [/mcp]'),
+        calls('hosts: ["*.b.example.com"], paths: [/mcp]', 'b'),
+        calls('hosts: [c.example.com, d.example.com], paths: [/x]'),
+        calls('hosts: [c.example.com]', 'b'),
+      ],
+      open,
+      /rules\/2\/paths leave .* of d\.example\.com/,
+    ],
+    [[calls(host)]],
+    [[calls(`${host}, paths: ["/*"]`)]],
+    [[calls(`${host}, paths: [/mcp, /sse, /messages]`)]],
+    [[calls(`${host}, paths: [/mcp]`), calls(host, 'b')]],
+    [[calls(`${host}, paths: [/mcp]`), calls('hosts: ["*.example.com"]', 'b')]],
+    [[calls(`${host}, paths: [/mcp]`), calls(older, '"*"')]],
+    [[calls(`${host}, paths: [/mcp]`), plain(`${older}, `)]],
+    [[calls(`${host}, paths: [/mcp]`), plain('paths: [/sse], '), calls('paths: [/messages]')]],
+    [[calls('paths: [/mcp]')]],
+    [[plain(`${host}, paths: [/mcp], `)]],
+  ]
+  for (const [rows, ...expected] of table) {
+    const { warnings } = await load(`rules: [\n    ${rows.join(',\n    ')} ]`)
+    t.equal(warnings.length, expected.length, `${rows}: ${warnings.join('; ')}`)
+    for (const [i, warning] of expected.entries()) t.match(warnings[i], warning, `${rows}`)
+  }
+})
+
 t.test('tools that never decide are a warning with both lines', async (t) => {
   const at = 'hosts: [mcp.example.com]'
   const table: [why: string, rows: string[], ...warnings: RegExp[]][] = [
