@@ -1,0 +1,3 @@
+module gatehouse.test/parser
+
+go 1.26.0
