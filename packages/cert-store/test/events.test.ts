@@ -1,7 +1,7 @@
+import type { NewEvent } from '@gatehouse/service-kit/events'
 import { openPostgres, parsePostgresUrl } from '@gatehouse/store'
 import t from 'tap'
 import { eventsOn } from '../src/events.ts'
-import type { NewEvent } from '../src/port/store.ts'
 import { MIGRATIONS } from '../src/schema/tables.ts'
 import { newSchema, onBothEngines, testServer } from './helpers/engines.ts'
 import { NOW } from './helpers/store.ts'

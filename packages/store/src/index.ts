@@ -15,6 +15,7 @@ export {
   storeUnavailable,
 } from './errors.ts'
 export type { Migration } from './migrations.ts'
+export { outboxOn, WAITING } from './outbox.ts'
 export type { Feed, FeedOptions } from './postgres/feed.ts'
 export type { PostgresLog } from './postgres/log.ts'
 export {

@@ -4,6 +4,7 @@ import type { Events } from '@gatehouse/issuance'
 import type { LookupAll } from '@gatehouse/net'
 import { PKI_ERRORS } from '@gatehouse/pki'
 import { type Clock, clock } from '@gatehouse/service-kit/clock'
+import { receiversOf } from '@gatehouse/service-kit/events'
 import {
   appOptions,
   FASTIFY_ERRORS,
@@ -16,7 +17,7 @@ import {
   strictHttp,
   trust,
 } from '@gatehouse/service-kit/http'
-import { draining, reload } from '@gatehouse/service-kit/lifecycle'
+import { draining, loops, reload } from '@gatehouse/service-kit/lifecycle'
 import { errorReference, languageOf, sendPage } from '@gatehouse/service-kit/pages'
 import {
   type Logger,
@@ -40,7 +41,6 @@ import { type AcmeServerOptions, acmeServer } from './acme-server/server.ts'
 import { certificateActionRoutes } from './actions/routes.ts'
 import { audit } from './audit.ts'
 import { certificatePageRoutes } from './certificate-page/routes.ts'
-import { receiversOf } from './config/events.ts'
 import { type CertServiceConfig, isPlain } from './config/schema.ts'
 import { CERT_ERRORS, STATUS_OF } from './errors.ts'
 import { events } from './events/outbox.ts'
@@ -50,7 +50,6 @@ import { issuance } from './issuance/issuance.ts'
 import { type IssuersOptions, issuers } from './issuance/issuers.ts'
 import { upkeep } from './issuance/upkeep.ts'
 import { listeners } from './lifecycle/listeners.ts'
-import { loops } from './lifecycle/loops.ts'
 import { ownTls } from './lifecycle/own-tls.ts'
 import { certGauges, certMetrics } from './metrics.ts'
 import { mtls } from './mtls/mtls.ts'

@@ -6,7 +6,6 @@ import type {
   CERTIFICATES,
   CRLS,
   DATA_KEYS,
-  EVENTS,
   SERVED_ACCOUNTS,
   SERVED_ORDERS,
   SIGN_INS,
@@ -264,18 +263,6 @@ export type AccountRecord = RowOf<typeof ACCOUNTS>
 
 export const EXPIRY = 'domain, issuer, notBefore, notAfter, way'
 export type Expiry = Pick<RowOf<typeof CERTIFICATES>, MembersOf<typeof EXPIRY>>
-
-export interface NewEvent {
-  /** JSON. */
-  readonly body: string
-  readonly at: number
-  /** The names of its receivers. Each gets its own delivery. */
-  readonly receivers: readonly string[]
-  /** The key with which it is not sent again before `until`, unless `always`. */
-  readonly once?: { readonly key: string; readonly until: number; readonly always?: boolean }
-}
-
-export type EventRecord = Pick<RowOf<typeof EVENTS>, 'id' | 'body' | 'at' | 'tries'>
 
 export interface AuthorityRecord extends Omit<RowOf<typeof AUTHORITIES>, 'role' | 'previous'> {
   readonly role: 'root' | 'intermediate' | 'client-intermediate'

@@ -1,4 +1,5 @@
 import type { RevocationReason } from '@gatehouse/pki'
+import type { EventStore } from '@gatehouse/service-kit/events'
 import type {
   AccountRecord,
   AuditEntry,
@@ -9,7 +10,6 @@ import type {
   Coverage,
   CrlRecord,
   DataKeyRecord,
-  EventRecord,
   Expiry,
   Head,
   InService,
@@ -19,7 +19,6 @@ import type {
   Listing,
   ListPage,
   NewCertificate,
-  NewEvent,
   OrderRecord,
   PastCertificate,
   RenewalWindow,
@@ -407,22 +406,9 @@ export interface Binding {
 }
 
 /** The outbox: what receivers have not accepted yet. */
-export interface Events {
-  addEvent(event: NewEvent): Promise<void>
+export interface Events extends EventStore {
   /** The number of events that wait, by the name of the receiver. */
   countEvents(): Promise<Readonly<Record<string, number>>>
-  /**
-   * Claims events of a receiver whose next try is due, the one that waits longest first: for other replicas they are
-   * due again at `until`.
-   */
-  claimDueEvents(
-    receiver: string,
-    now: number,
-    limit: number,
-    until: number,
-  ): Promise<readonly EventRecord[]>
-  delayEvent(id: number, nextAt: number): Promise<void>
-  deleteEvent(id: number): Promise<void>
   /** Forgets which events were sent where they may be sent again, and old ones for nobody of `receivers`. */
   pruneEvents(
     now: number,

@@ -1,4 +1,4 @@
-import { type Migration, Table } from '@gatehouse/store'
+import { type Migration, Table, WAITING } from '@gatehouse/store'
 
 /**
  * The tables of a store: each column is listed here and nowhere else.
@@ -349,23 +349,12 @@ export const USAGE = new Table(
 )
 
 /** The events that are to be delivered. */
-export const EVENTS = new Table(
-  'events',
-  {
-    id: 'id',
-    receiver: 'text', // by name
-    body: 'text', // JSON
-    at: 'integer',
-    tries: 'integer',
-    nextAt: 'integer',
-  },
-  {
-    indexes: [
-      'CREATE INDEX events_due ON events (receiver, next_at)',
-      'CREATE INDEX events_order ON events (receiver, id)',
-    ],
-  },
-)
+export const EVENTS = new Table('events', WAITING, {
+  indexes: [
+    'CREATE INDEX events_due ON events (receiver, next_at)',
+    'CREATE INDEX events_order ON events (receiver, id)',
+  ],
+})
 
 export const TOLD = new Table(
   'told',

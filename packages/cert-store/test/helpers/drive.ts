@@ -315,6 +315,7 @@ export const SOURCES = {
       (name) => `certificate/${name}`,
     ),
     ...['leases', 'limits', 'orders'].map((name) => `orders/${name}`),
+    '../../store/src/outbox',
   ].map((name) => `${name}.ts`),
   postgres: ['replicas/changes.ts', 'replicas/membership.ts'],
 }

@@ -105,7 +105,7 @@ export const acmeServer = fp<AcmeServerOptions>(
     name: 'cert-service/acme-server',
     dependencies: [
       'cert-service/store',
-      'cert-service/loops',
+      'service-kit/loops',
       'service-kit/clock',
       'service-kit/reload',
     ],

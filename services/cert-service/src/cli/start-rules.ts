@@ -6,6 +6,7 @@ import { loadOwnAuthority } from '@gatehouse/issuance/issuers'
 import { fromPem, keyPairFromPem, readConstraints } from '@gatehouse/pki'
 import { systemClock } from '@gatehouse/service-kit/clock'
 import { readNamedFile } from '@gatehouse/service-kit/config'
+import { checkEventFiles } from '@gatehouse/service-kit/events'
 import {
   applyRules,
   applyToEach,
@@ -17,7 +18,6 @@ import {
   type Fault,
   faultOf,
 } from '@gatehouse/service-kit/rules'
-import { checkEventFiles } from '../config/events.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
 
 /**

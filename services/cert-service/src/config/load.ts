@@ -12,6 +12,7 @@ import { isLoopback, parseHost } from '@gatehouse/net'
 import { compileRules, parseName, parseNameRule } from '@gatehouse/pki'
 import { compileMembership } from '@gatehouse/profile/allow'
 import { type Loaded, type LoadSettings, loadConfig } from '@gatehouse/service-kit/config'
+import { checkEvents } from '@gatehouse/service-kit/events'
 import {
   applyToEach,
   type ConfigRule,
@@ -27,7 +28,6 @@ import {
 import { parsePostgresUrl } from '@gatehouse/store'
 import { AUTH_RULES, checkProfile, type PolicyRule } from './auth.ts'
 import { checkMtls } from './certificate-callers.ts'
-import { checkEvents } from './events.ts'
 import { type CertServiceConfig, CertServiceSchema } from './schema.ts'
 
 const HOUR = 3_600_000

@@ -11,9 +11,9 @@ import {
   optional,
   Text,
 } from '@gatehouse/service-kit/config'
+import { eventsOptions } from '@gatehouse/service-kit/events'
 import { type Static, Type } from 'typebox'
 import { AuthSchema, RuleSchema } from './auth.ts'
-import { EventsSchema } from './events.ts'
 import { Lifetime } from './rights.ts'
 
 const Names = (description: string) =>
@@ -62,6 +62,11 @@ const CertificateSchema = Type.Object({
     Type.Enum([...KEY_TYPES], { description: 'Key type. Default: that of the issuer, or `p256`.' }),
   ),
 })
+
+const events = eventsOptions(
+  ['issued', 'renewed', 'failing', 'expiring'],
+  'Each receives events about certificates, each event at least once. Delivery is retried for 7 days.',
+)
 
 /** The configuration file of cert-service. */
 export const CertServiceSchema = Type.Object({
@@ -120,7 +125,7 @@ export const CertServiceSchema = Type.Object({
     },
     { description: 'This service as the CA of ACME clients, at `/acme/directory`.' },
   ),
-  events: EventsSchema,
+  events: Type.Object({ ...events, webhook: Type.Optional(events.webhook) }),
   audit: Type.Partial(
     Type.Object({
       retention: Duration({

@@ -1,19 +1,17 @@
-import type { CertificateRecord, NewEvent } from '@gatehouse/cert-store/port'
+import type { CertificateRecord } from '@gatehouse/cert-store/port'
 import type { CertEvent } from '@gatehouse/issuance'
 import { DAY, describeTimes, planRenewal, toTime } from '@gatehouse/issuance/times'
+import type { EventHead, NewEvent } from '@gatehouse/service-kit/events'
 
 const YEAR = 366 * DAY
 
-interface EventHead {
-  readonly id: string
-  /** RFC 3339, as all times. */
-  readonly at: string
+interface CertEventHead extends EventHead {
   readonly names: readonly string[]
   readonly issuer: string
 }
 
 /** An event as receivers get it. It never contains key material. */
-export type EventBody = EventHead &
+export type EventBody = CertEventHead &
   (
     | {
         readonly type: 'issued' | 'renewed' | 'expiring'

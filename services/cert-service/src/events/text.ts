@@ -1,3 +1,4 @@
+import { type EventText, tidy } from '@gatehouse/service-kit/events'
 import { actionFor } from '../errors.ts'
 import type { EventBody } from './event.ts'
 
@@ -9,25 +10,17 @@ interface TextLimits {
   readonly cause: number
 }
 
-/** Limits for short messages: Slack takes 2,000 characters in a part, ntfy 4,096 bytes. */
-const BRIEF: TextLimits = { names: 5, cause: 350 }
-
-/** An event for people. */
-export interface EventText {
-  readonly title: string
-  /** Whole sentences that say what happened. */
-  readonly what: string
-  /** Whole sentences that say what to do about it. */
-  readonly action: string
-  /** Names and values that identify the certificate. */
-  readonly details: readonly (readonly [name: string, value: string])[]
-  readonly severity: 'info' | 'warning' | 'critical'
+const LIMITS: Readonly<Record<'brief' | 'whole', TextLimits>> = {
+  brief: { names: 5, cause: 350 },
+  whole: { names: 1_000, cause: 10_000 },
 }
 
 const INVENTORY =
   'The inventory of cert-service shows the cause. Correct it, then renew the certificate there.'
 
-export function textOf(event: EventBody, limits = BRIEF): EventText {
+/** Describes an event for people. */
+export function textOf(event: EventBody, length: keyof typeof LIMITS = 'brief'): EventText {
+  const limits = LIMITS[length]
   const [first = ''] = event.names
   const more = event.names.length - 1
   const subject = more > 0 ? `${first} and ${count(more, 'more name')}` : first
@@ -113,12 +106,6 @@ function describeNext({ renewAt, client }: Held, isRenewed: boolean): string {
   return `Nothing, if your servers fetch it automatically. If you copied it by hand, copy it again. ${next}`
 }
 
-/** The parts of a text below its title, as paragraphs of plain text. */
-export function paragraphsOf({ what, action, details }: EventText): readonly string[] {
-  const list = details.map(([name, value]) => `${name}: ${value}`).join('\n')
-  return [what, `What to do: ${action}`, list]
-}
-
 const FORMAT = { dateStyle: 'long', timeStyle: 'short', timeZone: 'UTC' } as const
 const DATE = new Intl.DateTimeFormat('en-GB', FORMAT)
 
@@ -134,13 +121,4 @@ function listed(names: readonly string[], max: number): string {
 
 function count(n: number, what: string): string {
   return n === 1 ? `1 ${what}` : `${n} ${what}s`
-}
-
-/** Makes one line of a detail, which may come from a CA. */
-function tidy(detail: string, max: number): string {
-  return shorten(detail.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim(), max)
-}
-
-export function shorten(text: string, max: number): string {
-  return text.length > max ? `${text.slice(0, max - 1)}…` : text
 }

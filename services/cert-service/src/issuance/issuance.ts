@@ -21,10 +21,10 @@ export interface IssuanceOptions {
 /** Issues certificates within the limits of callers, and answers those that are held. */
 export const issuance = fp<IssuanceOptions>(
   async (app: FastifyInstance, { limits, wait, random }) => {
-    const { store, keyring, issuers, audit, events, clock, log, certMetrics: metrics } = app
+    const { store, keyring, issuers, audit, certEvents, clock, log, certMetrics: metrics } = app
     const holdings = new Holdings({ store, keyring, clock })
     const callers = new Callers(limits, { store, clock, log })
-    const deps = { store, keyring, issuers, audit, events, clock, log, metrics }
+    const deps = { store, keyring, issuers, audit, events: certEvents, clock, log, metrics }
     // Revocations by other replicas are among the changes.
     store.onChange(({ isUrgent }) => {
       if (isUrgent) app.ca.crls.outdate()

@@ -64,7 +64,7 @@ export const upkeep = fp<UpkeepOptions>(
       'service-kit/health',
       'service-kit/reload',
       'cert-service/store',
-      'cert-service/loops',
+      'service-kit/loops',
       'cert-service/issuers',
       'service-kit/clock',
     ],

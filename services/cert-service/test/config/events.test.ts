@@ -1,10 +1,10 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ConfigError } from '@gatehouse/service-kit/config'
+import { receiversOf } from '@gatehouse/service-kit/events'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
 import { stringify } from 'yaml'
-import { receiversOf, smtpTlsOf } from '../../src/config/events.ts'
 import { loadCertConfig } from '../../src/config/load.ts'
 
 const CANARY = 'canary5b8e2d'
@@ -84,11 +84,4 @@ t.test('the older form is a receiver, too', async (t) => {
     { name: 'phone', type: 'ntfy', token: 'tk_from_a_file' },
   ])
   t.strictSame(receiversOf({ receivers: [] }), [])
-})
-
-t.test('the TLS of SMTP follows the port, unless it is configured', async (t) => {
-  t.equal(smtpTlsOf({ port: 465 }), 'implicit')
-  t.equal(smtpTlsOf({ port: 587 }), 'starttls')
-  t.equal(smtpTlsOf({ port: 25 }), 'starttls')
-  t.equal(smtpTlsOf({ port: 465, tls: 'starttls' }), 'starttls')
 })

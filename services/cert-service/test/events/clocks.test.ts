@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { CertificateRecord, Store } from '@gatehouse/cert-store/port'
+import { type Loops, repeat } from '@gatehouse/service-kit/lifecycle'
 import t, { type Test } from 'tap'
 import {
   NOW,
@@ -9,8 +10,7 @@ import {
   newOrder,
   testStore,
 } from '../../../../packages/cert-store/test/helpers/store.ts'
-import { Outbox } from '../../src/events/outbox.ts'
-import { repeat } from '../../src/lifecycle/loops.ts'
+import { CertOutbox } from '../../src/events/outbox.ts'
 import { DAY, leapClock, settle } from '../helpers/app.ts'
 
 const MINUTE = 60_000
@@ -36,7 +36,13 @@ async function setup(t: Test) {
   await once(server.listen(0, '127.0.0.1'), 'listening')
   const { store } = await testStore(t)
   const clock = leapClock(NOW)
-  const webhook = new Outbox(
+  const loops: Pick<Loops, 'add'> = {
+    add(pause, run) {
+      const loop = repeat(clock, pause, run, () => {})
+      t.teardown(() => loop.stop())
+    },
+  }
+  const webhook = new CertOutbox(
     [
       {
         name: 'webhook',
@@ -47,16 +53,10 @@ async function setup(t: Test) {
         events: ['issued', 'renewed', 'failing', 'expiring'],
       },
     ],
-    { store, clock, log: { warn() {} } },
+    { store, clock, loops, log: { warn() {} } },
   )
   t.teardown(() => webhook.close())
   t.teardown(() => server.close())
-  webhook.addTo({
-    add(pause, run) {
-      const loop = repeat(clock, pause, run, () => {})
-      t.teardown(() => loop.stop())
-    },
-  })
   await settle()
 
   const waiting = async () => (await store.countEvents()).webhook ?? 0

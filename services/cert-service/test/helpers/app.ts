@@ -15,7 +15,6 @@ import { loadCertConfig } from '../../src/config/load.ts'
 import type { CertServiceConfig } from '../../src/config/schema.ts'
 import type {} from '../../src/events/outbox.ts'
 import type {} from '../../src/issuance/issuance.ts'
-import type {} from '../../src/lifecycle/loops.ts'
 import { isDocumented } from './documented.ts'
 
 export { type LeapClock, leapClock, settle } from '../../../../packages/issuance/test/leap-clock.ts'

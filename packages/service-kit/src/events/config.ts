@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { isLoopback, parseEndpointUrl, parseHost } from '@gatehouse/net'
-import { FilePath, Flag, Secret, Text } from '@gatehouse/service-kit/config'
+import { type Static, Type } from 'typebox'
+import { FilePath, Flag, Secret, Text } from '../config/schema.ts'
 import {
   applyRules,
   applyToEach,
@@ -10,115 +11,112 @@ import {
   type Fault,
   faultIf,
   faultOf,
-} from '@gatehouse/service-kit/rules'
-import { type Static, Type } from 'typebox'
+} from '../rules.ts'
 
-const EVENT_TYPES = ['issued', 'renewed', 'failing', 'expiring'] as const
 const ADDRESS = '^[^@\\s,?<>"]+@[^@\\s,?<>"]+$'
 /** The name of the receiver that `events.webhook` configures. */
 const WEBHOOK = 'webhook'
-
-const common = {
-  events: Type.Array(Type.Enum([...EVENT_TYPES]), {
-    minItems: 1,
-    default: [...EVENT_TYPES],
-    description: `Events to send: ${EVENT_TYPES.join(', ')}.`,
-  }),
-  caFile: Type.Optional(FilePath('CA certificates in PEM, for a receiver with a private CA.')),
-}
-
-const allowHttp = Flag('Whether plain http is allowed in `url`.')
-
-const webhook = {
-  url: Text('URL that events are posted to: https; http on loopback or with `allowHttp`.'),
-  secret: Secret('Key of the HMAC in `X-Gatehouse-Signature`, at least 16 characters.', {
-    minLength: 16,
-  }),
-  ...common,
-  allowHttp,
-}
 
 const name = Type.String({
   pattern: '^[a-z][a-z0-9-]{0,31}$',
   description: 'Name in log lines and metrics. Events that wait belong to this name.',
 })
 
-const ReceiverSchema = Type.Union([
-  Type.Object({
-    name,
-    type: Type.Literal(WEBHOOK, { description: 'Your own program: signed JSON.' }),
-    ...webhook,
-  }),
-  Type.Object({
-    name,
-    type: Type.Literal('ntfy', { description: 'A topic of ntfy.' }),
-    url: Secret('URL of the topic, such as `https://ntfy.sh/my-certificates-8f3k`.'),
-    token: Type.Optional(
-      Secret('Access token, for a topic that needs one.', {
-        minLength: 1,
-        pattern: '^[\\x21-\\x7e]+$',
-      }),
-    ),
-    ...common,
-    allowHttp,
-  }),
-  Type.Object({
-    name,
-    type: Type.Literal('slack', {
-      description: 'An incoming webhook of Slack, or of Mattermost or another with its format.',
+const allowHttp = Flag('Whether plain http is allowed in `url`.')
+
+/** The options of the section `events`, by the types of the events that there are. */
+export function eventsOptions(types: readonly string[], description: string) {
+  const common = {
+    events: Type.Array(Type.Enum([...types]), {
+      minItems: 1,
+      default: [...types],
+      description: `Events to send: ${types.join(', ')}.`,
     }),
-    url: Secret('URL of the incoming webhook.'),
+    caFile: Type.Optional(FilePath('CA certificates in PEM, for a receiver with a private CA.')),
+  }
+  const webhook = {
+    url: Text('URL that events are posted to: https; http on loopback or with `allowHttp`.'),
+    secret: Secret('Key of the HMAC in `X-Gatehouse-Signature`, at least 16 characters.', {
+      minLength: 16,
+    }),
     ...common,
     allowHttp,
-  }),
-  Type.Object(
-    {
+  }
+  const receiver = Type.Union([
+    Type.Object({
       name,
-      type: Type.Literal('email', { description: 'E-mail, through an SMTP server.' }),
-      host: Text('SMTP server.'),
-      port: Type.Integer({
-        minimum: 1,
-        maximum: 65_535,
-        default: 465,
-        description: 'Its port: 465 for `implicit`, usually 587 for `starttls`.',
-      }),
-      tls: Type.Optional(
-        Type.Enum(['implicit', 'starttls', 'off'], {
-          description:
-            'TLS from the start, TLS after `STARTTLS`, or none. Default: `implicit` on port 465, `starttls` on others.',
+      type: Type.Literal(WEBHOOK, { description: 'Your own program: signed JSON.' }),
+      ...webhook,
+    }),
+    Type.Object({
+      name,
+      type: Type.Literal('ntfy', { description: 'A topic of ntfy.' }),
+      url: Secret('URL of the topic, such as `https://ntfy.sh/my-topic-8f3k`.'),
+      token: Type.Optional(
+        Secret('Access token, for a topic that needs one.', {
+          minLength: 1,
+          pattern: '^[\\x21-\\x7e]+$',
         }),
       ),
-      user: Type.Optional(Text('User name, if the server asks for one.')),
-      password: Type.Optional(Secret('Its password.', { minLength: 1 })),
-      from: Type.String({ pattern: ADDRESS, description: 'Address of the sender.' }),
-      to: Type.Array(Type.String({ pattern: ADDRESS }), {
-        minItems: 1,
-        maxItems: 20,
-        description: 'Addresses of the recipients.',
-      }),
       ...common,
-    },
-    { needs: { user: ['password'], password: ['user'] } },
-  ),
-])
-
-export const EventsSchema = Type.Object({
-  webhook: Type.Optional(
-    Type.Object(webhook, {
+      allowHttp,
+    }),
+    Type.Object({
+      name,
+      type: Type.Literal('slack', {
+        description: 'An incoming webhook of Slack, or of Mattermost or another with its format.',
+      }),
+      url: Secret('URL of the incoming webhook.'),
+      ...common,
+      allowHttp,
+    }),
+    Type.Object(
+      {
+        name,
+        type: Type.Literal('email', { description: 'E-mail, through an SMTP server.' }),
+        host: Text('SMTP server.'),
+        port: Type.Integer({
+          minimum: 1,
+          maximum: 65_535,
+          default: 465,
+          description: 'Its port: 465 for `implicit`, usually 587 for `starttls`.',
+        }),
+        tls: Type.Optional(
+          Type.Enum(['implicit', 'starttls', 'off'], {
+            description:
+              'TLS from the start, TLS after `STARTTLS`, or none. Default: `implicit` on port 465, `starttls` on others.',
+          }),
+        ),
+        user: Type.Optional(Text('User name, if the server asks for one.')),
+        password: Type.Optional(Secret('Its password.', { minLength: 1 })),
+        from: Type.String({ pattern: ADDRESS, description: 'Address of the sender.' }),
+        to: Type.Array(Type.String({ pattern: ADDRESS }), {
+          minItems: 1,
+          maxItems: 20,
+          description: 'Addresses of the recipients.',
+        }),
+        ...common,
+      },
+      { needs: { user: ['password'], password: ['user'] } },
+    ),
+  ])
+  return {
+    webhook: Type.Object(webhook, {
       description: `A single receiver with \`type: webhook\`, whose name is \`${WEBHOOK}\`.`,
     }),
-  ),
-  receivers: Type.Array(ReceiverSchema, {
-    default: [],
-    maxItems: 10,
-    description:
-      'Each receives events about certificates, each event at least once. Delivery is retried for 7 days.',
-  }),
-})
+    receivers: Type.Array(receiver, { default: [], maxItems: 10, description }),
+  }
+}
 
-type EventsConfig = Static<typeof EventsSchema>
+type Options = ReturnType<typeof eventsOptions>
+type Receivers = Static<Options['receivers']>
 
-export type ReceiverConfig = Static<typeof ReceiverSchema>
+interface EventsConfig {
+  readonly webhook?: Static<Options['webhook']>
+  readonly receivers: Receivers
+}
+
+export type ReceiverConfig = Receivers[number]
 export type ReceiverOf<Type extends ReceiverConfig['type']> = ReceiverConfig & { type: Type }
 
 /** Every receiver that is configured. */
@@ -139,7 +137,7 @@ export function smtpTlsOf({ tls, port }: Pick<ReceiverOf<'email'>, 'tls' | 'port
 export function ntfyTopic(url: string): { readonly server: string; readonly topic: string } {
   const [, server, topic] = /^([^?#]*\/)([-\w]{1,64})$/.exec(url) ?? []
   if (server === undefined || topic === undefined || /^https?:\/\/$/i.test(server))
-    throw new Error('must end with the name of a topic, such as https://ntfy.sh/my-certificates')
+    throw new Error('must end with the name of a topic, such as https://ntfy.sh/my-topic')
   return { server, topic }
 }
 

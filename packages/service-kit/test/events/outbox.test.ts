@@ -2,10 +2,15 @@ import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
-import { NOW, testStore } from '../../../../packages/cert-store/test/helpers/store.ts'
+import { NOW, testStore } from '../../../cert-store/test/helpers/store.ts'
+import { leapClock } from '../../../issuance/test/leap-clock.ts'
 import { Outbox } from '../../src/events/outbox.ts'
-import { type Loop, repeat } from '../../src/lifecycle/loops.ts'
-import { leapClock } from '../helpers/app.ts'
+import { type Loop, type Loops, repeat } from '../../src/loops.ts'
+
+/** A webhook needs none. */
+function noText(): never {
+  throw new Error('a text was asked for')
+}
 
 /** An outbox that sends the first of two events, which its receiver has not answered. */
 async function setup(t: Test) {
@@ -20,6 +25,12 @@ async function setup(t: Test) {
   for (const body of ['first', 'second'])
     await store.addEvent({ body, at: NOW, receivers: ['webhook'] })
   const clock = leapClock(NOW)
+  const running: Loop[] = []
+  const loops: Pick<Loops, 'add'> = {
+    add(pause, run) {
+      running.push(repeat(clock, pause, run, (error) => t.fail('the loop failed', { error })))
+    },
+  }
   const outbox = new Outbox(
     [
       {
@@ -31,19 +42,19 @@ async function setup(t: Test) {
         events: ['issued'],
       },
     ],
-    { store, clock, log: { warn: (fields) => t.fail('nothing is wrong', fields) } },
-  )
-  const loops: Loop[] = []
-  outbox.addTo({
-    add(pause, run) {
-      loops.push(repeat(clock, pause, run, (error) => t.fail('the loop failed', { error })))
+    { name: 'cert-service', version: '1.0.0', textOf: noText },
+    {
+      store,
+      clock,
+      loops,
+      log: { warn: (fields) => t.fail('nothing is wrong', fields) },
     },
-  })
+  )
   const [, response]: ServerResponse[] = await request
   return {
     outbox,
     answer: () => response!.end(),
-    stop: () => Promise.all(loops.map((loop) => loop.stop())),
+    stop: () => Promise.all(running.map((loop) => loop.stop())),
     seen: async () => ({ requests, waiting: (await store.countEvents()).webhook }),
   }
 }

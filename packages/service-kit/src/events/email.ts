@@ -1,15 +1,17 @@
 import { once } from 'node:events'
 import { connect, isIP, type Socket } from 'node:net'
 import { createTransport } from 'nodemailer'
-import { type ReceiverOf, smtpTlsOf } from '../config/events.ts'
-import type { EventBody } from './event.ts'
-import { paragraphsOf, textOf } from './text.ts'
+import { type ReceiverOf, smtpTlsOf } from './config.ts'
+import { type EventHead, type EventText, paragraphsOf } from './text.ts'
 
 const TIMEOUT = 30_000
 const MAX_SUBJECT = 200
-const WHOLE = { names: 1_000, cause: 10_000 }
 
-type EmailConfig = ReceiverOf<'email'> & { readonly ca: string | undefined }
+type EmailConfig = ReceiverOf<'email'> & {
+  /** The name of the service that sends it. */
+  readonly service: string
+  readonly ca: string | undefined
+}
 
 /**
  * Sends an event over SMTP. An event that is sent twice has the same `Message-ID`.
@@ -18,7 +20,8 @@ type EmailConfig = ReceiverOf<'email'> & { readonly ca: string | undefined }
  * it may repeat the password
  */
 export async function sendEmail(
-  event: EventBody,
+  event: EventHead,
+  text: EventText,
   config: EmailConfig,
   closing: AbortSignal,
 ): Promise<void> {
@@ -32,7 +35,7 @@ export async function sendEmail(
   socket.on('error', () => {})
   try {
     await once(socket, 'connect', { signal })
-    await createTransport(transportOf(socket, config)).sendMail(emailOf(event, config))
+    await createTransport(transportOf(socket, config)).sendMail(emailOf(event, text, config))
   } catch (error) {
     const reason = deadline.aborted ? 'it took too long' : reasonOf(error)
     throw new Error(`SMTP ${host}:${port}: ${reason}`)
@@ -60,11 +63,13 @@ function transportOf(socket: Socket, { host, port, user, password, ca, ...config
   }
 }
 
-function emailOf(event: EventBody, { from, to }: Pick<EmailConfig, 'from' | 'to'>) {
-  const text = textOf(event, WHOLE)
-  const { id, at: time, type } = event
+function emailOf(
+  { id, at: time, type }: EventHead,
+  text: EventText,
+  { service, from, to }: EmailConfig,
+) {
   return {
-    from: { name: 'Gatehouse cert-service', address: from },
+    from: { name: `Gatehouse ${service}`, address: from },
     to: [...to],
     subject: text.title.slice(0, MAX_SUBJECT),
     text: `${[...paragraphsOf(text), `Event ${id} (${type})`].join('\n\n')}\n`,

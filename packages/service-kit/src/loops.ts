@@ -1,6 +1,6 @@
-import type { Clock } from '@gatehouse/service-kit/clock'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Clock } from './clock.ts'
 
 /** Work that is repeated while the service runs. */
 export interface Loops {
@@ -40,13 +40,13 @@ export const loops = fp(
       },
     })
     app.addHook('onListen', async () => app.loops.start())
-    // Loops wait for certificates being issued, which issuance ends before this plugin is closed.
+    // What runs may wait for other plugins, which end that when they are closed, before this one.
     app.addHook('preClose', async () => {
       stopped = Promise.all(running.map((loop) => loop.stop()))
     })
     app.addHook('onClose', async () => void (await stopped))
   },
-  { name: 'cert-service/loops', dependencies: ['service-kit/clock'] },
+  { name: 'service-kit/loops', dependencies: ['service-kit/clock'] },
 )
 
 /**

@@ -5,20 +5,26 @@ import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import t, { type Test } from 'tap'
 import { createTestCa } from '../../../../scripts/test/certificates.ts'
 import { sendEmail } from '../../src/events/email.ts'
-import type { EventBody } from '../../src/events/event.ts'
+import type { EventText } from '../../src/events/text.ts'
 
 const PASSWORD = 'canary-of-the-password'
 const ca = await createTestCa()
 const certificate = ca.certificateFor('localhost', '127.0.0.1')
 
-const event: EventBody = {
+const event = {
   id: '6f1c2d3e-0000-4000-8000-000000000000',
   at: '2030-01-01T00:00:00Z',
   type: 'failing',
-  names: Array.from({ length: 100 }, (_, n) => `${n}.example.com`),
-  issuer: 'ca',
-  failures: 1,
-  error: { code: 'ACME_CAA', detail: `.\r\nBcc: x@x.test\r\n${'long '.repeat(400)}ñ 漢` },
+}
+const description: EventText = {
+  title: 'No certificate for 0.example.com and 99 more names',
+  what: 'The certificate could not be issued.',
+  action: 'Add this CA to the CAA records of the domain.',
+  details: [
+    ['Names', Array.from({ length: 100 }, (_, n) => `${n}.example.com`).join(', ')],
+    ['Cause', `.\r\nBcc: x@x.test\r\n${'long '.repeat(400)}ñ 漢`],
+  ],
+  severity: 'warning',
 }
 
 interface Mail {
@@ -55,6 +61,7 @@ async function startServer(t: Test, options: SMTPServerOptions = {}) {
   const { port } = listener.address() as AddressInfo
   const config = {
     ...{ name: 'ops', type: 'email' as const, events: [], host: 'localhost', port, ca: ca.root },
+    service: 'cert-service',
     ...{ from: 'certs@example.com', to: ['a@example.org', 'b@example.org'] },
   }
   return { mails, config }
@@ -65,7 +72,7 @@ const login = { user: 'gatehouse', password: PASSWORD }
 
 t.test('an event is an e-mail in plain text', async (t) => {
   const { mails, config } = await startServer(t, { secure: true })
-  await sendEmail(event, { ...config, ...login, tls: 'implicit' }, open)
+  await sendEmail(event, description, { ...config, ...login, tls: 'implicit' }, open)
   const [mail] = mails
   t.match(mail, { from: 'certs@example.com', to: config.to, user: 'gatehouse', secure: true })
   const [head = '', body = ''] = mail?.raw.split('\r\n\r\n', 2) ?? []
@@ -90,26 +97,32 @@ t.test('an event is an e-mail in plain text', async (t) => {
 
 t.test('the connection is protected as it is configured', async (t) => {
   const starttls = await startServer(t)
-  await sendEmail(event, { ...starttls.config, ...login }, open)
+  await sendEmail(event, description, { ...starttls.config, ...login }, open)
   t.match(starttls.mails, [{ secure: true, user: 'gatehouse' }])
 
   const plain = await startServer(t, { disabledCommands: ['STARTTLS'] })
-  await t.rejects(sendEmail(event, plain.config, open), 'it does not fall back to plain text')
+  await t.rejects(
+    sendEmail(event, description, plain.config, open),
+    'it does not fall back to plain text',
+  )
   t.strictSame(plain.mails, [])
-  await sendEmail(event, { ...plain.config, tls: 'off' }, open)
+  await sendEmail(event, description, { ...plain.config, tls: 'off' }, open)
   t.match(plain.mails, [{ secure: false }])
 
   const foreign = await createTestCa()
   for (const change of [{ ca: foreign.root }, { ca: undefined }])
-    await t.rejects(sendEmail(event, { ...starttls.config, ...change }, open), /ETLS|ESOCKET/)
+    await t.rejects(
+      sendEmail(event, description, { ...starttls.config, ...change }, open),
+      /ETLS|ESOCKET/,
+    )
   const implicit = await startServer(t, { secure: true })
   for (const server of [implicit, starttls]) {
     const named = { ...server.config, host: '127.0.0.1' }
     const tls = server === implicit ? 'implicit' : 'starttls'
-    await sendEmail(event, { ...named, tls }, open)
+    await sendEmail(event, description, { ...named, tls }, open)
     const other = { ...certificate, ...ca.certificateFor('other.test') }
     const impostor = await startServer(t, { ...other, secure: server === implicit })
-    await t.rejects(sendEmail(event, { ...impostor.config, ...login, tls }, open))
+    await t.rejects(sendEmail(event, description, { ...impostor.config, ...login, tls }, open))
     t.strictSame(impostor.mails, [], 'a certificate for another name')
   }
 })
@@ -118,7 +131,9 @@ t.test('a refusal is an error without what the server says', async (t) => {
   const { config } = await startServer(t, { secure: true })
   const sent = { ...config, tls: 'implicit' } as const
   const wrong = { user: 'gatehouse', password: `${PASSWORD}-wrong` }
-  const refused = await sendEmail(event, { ...sent, ...wrong }, open).catch((error) => error)
+  const refused = await sendEmail(event, description, { ...sent, ...wrong }, open).catch(
+    (error) => error,
+  )
   t.match(refused.message, /^SMTP localhost:\d+: AUTH PLAIN was answered 535$/)
   t.notMatch(`${refused.stack} ${JSON.stringify(refused)}`, PASSWORD)
 
@@ -127,9 +142,9 @@ t.test('a refusal is an error without what the server says', async (t) => {
     onRcptTo: (_address, _session, done) =>
       done(Object.assign(new Error('no such user'), { responseCode: 550 })),
   })
-  const answer = sendEmail(event, { ...full.config, tls: 'implicit' }, open)
+  const answer = sendEmail(event, description, { ...full.config, tls: 'implicit' }, open)
   await t.rejects(answer, { message: /RCPT TO was answered 550$/ })
-  await t.rejects(sendEmail(event, { ...sent, host: '127.0.0.1', port: 1 }, open), {
+  await t.rejects(sendEmail(event, description, { ...sent, host: '127.0.0.1', port: 1 }, open), {
     message: 'SMTP 127.0.0.1:1: ECONNREFUSED',
   })
 })
@@ -142,7 +157,7 @@ t.test('a server that says nothing is not waited for when the service stops', as
   for (const tls of ['implicit', 'starttls', 'off'] as const) {
     const closing = new AbortController()
     const { port } = silent.address() as AddressInfo
-    const sending = sendEmail(event, { ...config, port, tls }, closing.signal)
+    const sending = sendEmail(event, description, { ...config, port, tls }, closing.signal)
     const [socket] = await once(silent, 'connection')
     closing.abort()
     await t.rejects(sending, /^SMTP/)

@@ -1,13 +1,24 @@
 import { createHmac } from 'node:crypto'
 import { createFetch } from '@gatehouse/net'
-import { requireNamedFile } from '@gatehouse/service-kit/config'
-import { ntfyTopic, type ReceiverConfig, type ReceiverOf } from '../config/events.ts'
-import { VERSION } from '../version.ts'
-import type { EventBody } from './event.ts'
-import { type EventText, paragraphsOf, shorten, textOf } from './text.ts'
+import { requireNamedFile } from '../config/files.ts'
+import { ntfyTopic, type ReceiverConfig, type ReceiverOf } from './config.ts'
+import { type EventHead, type EventText, paragraphsOf, shorten } from './text.ts'
 
 const TIMEOUT = 10_000
 const DELIVERED = [200, 201, 202, 203, 204, 205, 206]
+
+/** The service whose events are sent. */
+export interface Sender {
+  /** Such as `cert-service`. */
+  readonly name: string
+  readonly version: string
+  /**
+   * Describes one of its events for people.
+   *
+   * @param length - `brief` for short messages: Slack takes 2,000 characters in a part, ntfy 4,096 bytes
+   */
+  textOf(event: EventHead, length: 'brief' | 'whole'): EventText
+}
 
 export interface Receiver {
   readonly name: string
@@ -23,18 +34,20 @@ export interface Receiver {
 }
 
 /** @throws ConfigError CONFIG_FILE_UNUSABLE */
-export function createReceiver(config: ReceiverConfig): Receiver {
+export function createReceiver(config: ReceiverConfig, sender: Sender): Receiver {
   const { name, events, caFile } = config
   const ca =
     caFile === undefined ? undefined : requireNamedFile(`events receiver ${name}: caFile`, caFile)
-  if (config.type !== 'email') return httpReceiver(config, ca)
+  if (config.type !== 'email') return httpReceiver(config, ca, sender)
   return {
     name,
     events,
     async send(body, { signal }) {
       // Most services send no e-mail, and the module takes a while to load.
       const { sendEmail } = await import('./email.ts')
-      await sendEmail(JSON.parse(body), { ...config, ca }, signal)
+      const event: EventHead = JSON.parse(body)
+      const text = sender.textOf(event, 'whole')
+      await sendEmail(event, text, { ...config, ca, service: sender.name }, signal)
     },
     async close() {},
   }
@@ -48,17 +61,17 @@ interface HttpMessage {
 
 type HttpConfig = Exclude<ReceiverConfig, { readonly type: 'email' }>
 
-function httpReceiver(config: HttpConfig, ca: string | undefined): Receiver {
+function httpReceiver(config: HttpConfig, ca: string | undefined, sender: Sender): Receiver {
   const { name, events } = config
   const fetch = createFetch({ ca, timeoutMs: TIMEOUT })
   return {
     name,
     events,
     async send(body, { now, signal }) {
-      const { url, ...message } = messageOf(config, body, now)
+      const { url, ...message } = messageOf(config, body, now, sender)
       const headers = {
         'content-type': 'application/json',
-        'user-agent': `gatehouse-cert-service/${VERSION}`,
+        'user-agent': `gatehouse-${sender.name}/${sender.version}`,
         ...message.headers,
       }
       try {
@@ -73,12 +86,12 @@ function httpReceiver(config: HttpConfig, ca: string | undefined): Receiver {
   }
 }
 
-function messageOf(config: HttpConfig, body: string, now: number): HttpMessage {
+function messageOf(config: HttpConfig, body: string, now: number, sender: Sender): HttpMessage {
   if (config.type === 'webhook')
     return { url: config.url, headers: signatureHeaders(body, config.secret, now), body }
-  const event: EventBody = JSON.parse(body)
-  if (config.type === 'ntfy') return ntfyMessage(event, config)
-  return { url: config.url, headers: {}, body: JSON.stringify(slackMessage(event)) }
+  const text = sender.textOf(JSON.parse(body), 'brief')
+  if (config.type === 'ntfy') return ntfyMessage(text, config)
+  return { url: config.url, headers: {}, body: JSON.stringify(slackMessage(text)) }
 }
 
 /** Authenticates a body by an HMAC-SHA256 of the Unix time, a dot and the body. */
@@ -101,11 +114,10 @@ const NTFY: Readonly<Record<EventText['severity'], readonly [priority: number, t
 
 /** Makes a message for ntfy: JSON to the root of the server, as headers can have only ASCII characters. */
 export function ntfyMessage(
-  event: EventBody,
+  text: EventText,
   { url, token }: Pick<ReceiverOf<'ntfy'>, 'url' | 'token'>,
 ): HttpMessage {
   const { server, topic } = ntfyTopic(url)
-  const text = textOf(event)
   const [priority, tag] = NTFY[text.severity]
   const message = { topic, title: text.title, message: paragraphsOf(text).join('\n\n') }
   return {
@@ -123,11 +135,9 @@ const SLACK_EMOJI: Readonly<Record<EventText['severity'], string>> = {
 }
 
 /** Makes a message for Slack: `text` is for notifications, `blocks` for the channel. */
-export function slackMessage(event: EventBody) {
-  const text = textOf(event)
-  const { title, what, action, severity } = text
+export function slackMessage({ title, what, action, details, severity }: EventText) {
   // Code, since names may begin with an asterisk and values may have characters of the markup.
-  const fields = text.details.map(([name, value]) =>
+  const fields = details.map(([name, value]) =>
     mrkdwn(`*${name}*\n\`${escapeSlack(value.replaceAll('`', "'"))}\``),
   )
   const header = `${SLACK_EMOJI[severity]} ${title}`
