@@ -29,6 +29,7 @@ import { logoutRoutes } from './account/logout.ts'
 import { profileRoutes } from './account/profile.ts'
 import { accountRoutes } from './account/routes.ts'
 import { bearer, verifyRoute } from './account/verify.ts'
+import { approvals } from './approvals/approvals.ts'
 import { audit } from './audit/audit.ts'
 import { backlog, takeTurns } from './backlog.ts'
 import { check, checkRoutes, describeCheck, isRoutine } from './check/check.ts'
@@ -167,6 +168,7 @@ async function registerServices(
   await app.register(sessions, { metrics })
   await app.register(clients, { createFetch })
   await app.register(agents)
+  await app.register(approvals)
   await app.register(probes)
   await app.register(check, { metrics })
   await app.register(upstreams)

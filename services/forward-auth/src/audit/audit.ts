@@ -38,7 +38,7 @@ export interface Happening
   readonly isPage?: boolean | undefined
   /** Whether the log says it in a line of its own already. */
   readonly isQuiet?: true
-  /** The person or rule that ended a session. */
+  /** The person or rule that ended a session, or the person who decided about a call. */
   readonly ender?: Ender | undefined
   /** The profile of the person, if it is known. */
   readonly profile?: Profile | undefined
@@ -49,7 +49,7 @@ export interface Happening
   readonly call?: (Pick<AuditRow, 'client' | 'tool'> & { readonly program: object }) | undefined
 }
 
-/** The actor that ends a session early, with its role, or the person who asks. */
+/** The actor that ends a session early, with its role, or the person who asks or decides. */
 export type Ender = Readonly<
   Partial<{ endedBy: EndedBy } & Record<'actor' | 'actorName', string | undefined>>
 >
@@ -70,6 +70,9 @@ const KINDS: Readonly<Record<AuditEvent, EventKind>> = {
   'sign-out': { message: 'signed out' },
   'session-ended': { message: 'session ended' },
   'agent-allowed': { message: 'agent allowed' },
+  'call-asked': { message: 'approval of a call requested' },
+  'call-allowed': { message: 'call allowed' },
+  'call-denied': { message: 'call denied' },
   'access-refused': { message: 'access refused', isHourly: true },
   // Programs do it all the time; the lines of requests are there for who wants them.
   'program-passed': {},

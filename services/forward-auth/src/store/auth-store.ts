@@ -10,6 +10,7 @@ import {
 } from '@gatehouse/store'
 import type { KeyRing } from '../keys/key-ring.ts'
 import {
+  type ApprovalRow,
   type AuditStore,
   type Code,
   type ConsentRow,
@@ -17,6 +18,7 @@ import {
   type Listed,
   type Listing,
   MARGIN,
+  MAX_ASKED,
   MAX_HOSTS,
   type SecretName,
   type Seen,
@@ -25,7 +27,7 @@ import {
   type SessionRow,
   type StoreOptions,
 } from './store.ts'
-import { COMPLETED, CONSENTS, ENDING, EVENTS, type MARKS, SESSIONS } from './tables.ts'
+import { APPROVALS, COMPLETED, CONSENTS, ENDING, EVENTS, type MARKS, SESSIONS } from './tables.ts'
 
 /** Rows that are added, or looked for, at once. */
 const PAGE = 1_000
@@ -81,6 +83,12 @@ const AGENTS = `sid IN (SELECT sid FROM sessions WHERE parent IN ${VALUES} LIMIT
 const HAS_LISTED = `SELECT 1 AS found FROM sessions WHERE ${LISTED} LIMIT 1`
 /** Keeps others from ending this session until the commit, and waits for an end that is under way. */
 const HOLD = 'SELECT 1 AS found FROM sessions WHERE sid = $1 AND parent IS NULL FOR SHARE'
+/** The same of an agent. */
+const HOLD_AGENT = 'SELECT 1 AS found FROM sessions WHERE sid = $1 FOR SHARE'
+const OPEN = "state = 'asked' AND until > $2"
+const FORGET = 'DELETE FROM approvals WHERE key = $1 AND until <= $2'
+const DECIDE = `UPDATE approvals SET state = $3, until = $4, sealed = $5 WHERE key = $1 AND ${OPEN}`
+const USE = "UPDATE approvals SET until = 0 WHERE key = $1 AND state = 'allowed' AND until > $2"
 const WITHDRAW = removing('consents', 'key', 'person = $1 AND substr(key, 1, length($2)) = $2')
 const WITHDRAW_ALL = removing('consents', 'key', 'substr(key, 1, length($1)) = $1')
 // By the running time, which no clock puts ahead: what is due has ended by the clock too, unless that was set back.
@@ -296,6 +304,57 @@ export abstract class AuthStore {
     )
   }
 
+  /** Adds a call to decide about. Resolves with false if it is there, its agent has ended, or too many wait. */
+  addApproval(row: ApprovalRow): Promise<boolean> {
+    const { key, agent, person } = row
+    const now = this.clock.now()
+    return this.#write(async (tx) => {
+      // One at a time, so that no two count the same ones.
+      await this.#mark(tx, `approvals ${person}`, -1, this.#lasting(now))
+      if (agent !== null && !(await tx.get(HOLD_AGENT, agent))) return false
+      const open = await APPROVALS.list(tx, `WHERE person = $1 AND ${OPEN}`, person, now)
+      const isFull = open.filter((other) => other.agent === agent).length >= MAX_ASKED.agent
+      if (isFull || open.length >= MAX_ASKED.person) return false
+      await tx.run(FORGET, key, now)
+      return (await APPROVALS.add(tx, this.#approval(row), ' ON CONFLICT DO NOTHING')) === 1
+    })
+  }
+
+  /** Finds an approval, also one that has ended. */
+  findApproval(key: string): Promise<ApprovalRow | undefined> {
+    return this.reportFailure('reading', APPROVALS.find(this.#engine, 'WHERE key = $1', key))
+  }
+
+  /** Calls that wait for a decision, the oldest first. */
+  listApprovals(decider: string, limit: number): Promise<readonly ApprovalRow[]> {
+    const clause = `WHERE decider = $1 AND ${OPEN} ORDER BY until LIMIT ${limit}`
+    const list = APPROVALS.list(this.#engine, clause, decider, this.clock.now())
+    return this.reportFailure('reading', list)
+  }
+
+  /**
+   * Decides about a call. Resolves with false if it has ended, or if somebody has decided before.
+   *
+   * @param remembered - what further calls are allowed by
+   */
+  decideApproval(row: ApprovalRow, remembered?: ApprovalRow): Promise<boolean> {
+    const { key, agent, state, until, sealed } = row
+    const now = this.clock.now()
+    return this.#write(async (tx) => {
+      // Whoever ends the agent locks it first, too.
+      if (agent !== null && !(await tx.get(HOLD_AGENT, agent))) return false
+      if ((await tx.run(DECIDE, key, now, state, until, sealed)) === 0) return false
+      if (remembered) await APPROVALS.put(tx, this.#approval(remembered))
+      await this.addEvents(tx, [{ kind: 'changed', key, ...this.#lasting(now, 2 * MAX_PAUSE) }])
+      return true
+    })
+  }
+
+  /** Uses what was allowed once. Resolves with false if it was used before, at any instance. */
+  async useApproval(key: string): Promise<boolean> {
+    return (await this.#write((tx) => tx.run(USE, key, this.clock.now()))) === 1
+  }
+
   /** Removes what has expired by the clock and by the running time. */
   async prune(): Promise<void> {
     const { now, running } = this.age()
@@ -400,6 +459,11 @@ export abstract class AuthStore {
   #lasting(time: number, margin = MARGIN) {
     const { now, running } = this.age()
     return { until: time + margin, due: running + Math.max(time - now, 0) + margin }
+  }
+
+  /** The row of an approval, which outlives its end for those who look for it. */
+  #approval(row: ApprovalRow): RowOf<typeof APPROVALS> {
+    return { ...row, due: this.#lasting(row.until).due }
   }
 
   /** Part of a write: whether the provider has ended a session. Until the commit, it cannot do so. */

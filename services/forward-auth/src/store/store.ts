@@ -1,6 +1,6 @@
 import type { Clock } from '@gatehouse/service-kit/clock'
 import type { RowOf } from '@gatehouse/store'
-import type { CONSENTS, SESSIONS } from './tables.ts'
+import type { APPROVALS, CONSENTS, SESSIONS } from './tables.ts'
 
 /** A session as the store keeps it: digests, times in ms since the epoch, and what is sealed. */
 export type SessionRow = RowOf<typeof SESSIONS>
@@ -23,6 +23,9 @@ export type Seen = Pick<Listed, 'sid' | 'lastSeen' | 'seenMac' | 'hosts'>
 
 /** The row of a consent. */
 export type ConsentRow = Pick<RowOf<typeof CONSENTS>, 'key' | 'person' | 'until' | 'mac'>
+
+/** A call that somebody has to approve, or what they have allowed. */
+export type ApprovalRow = Omit<RowOf<typeof APPROVALS>, 'due'>
 
 /** The sessions to end, each with its agents: `before` is the last `iat` of theirs, in seconds. */
 export type End =
@@ -55,6 +58,9 @@ export type AuditEvent =
   | 'sign-out'
   | 'session-ended'
   | 'agent-allowed'
+  | 'call-asked'
+  | 'call-allowed'
+  | 'call-denied'
   | 'access-refused'
   | 'program-passed'
   | 'tool-called'
@@ -105,7 +111,7 @@ export interface AuditRow {
   readonly refusedBy?: string | undefined
   readonly clause?: string | undefined
   readonly endedBy?: EndedBy | undefined
-  /** The actor that ended a session: a caller as logs name them, a provider, a client, or a user of the machine. */
+  /** Who ended a session or decided about a call: a caller as logs name them, a provider, a client, or a user of the machine. */
   readonly actor?: string | undefined
   readonly actorName?: string | undefined
   /** Client ID of an agent, or of a token. */
@@ -148,6 +154,8 @@ export interface StoreOptions {
   readonly log: Record<'error' | 'warn' | 'info', (fields: object, message: string) => void>
 }
 
+/** The maximum number of calls that wait for a decision, of an agent or program, and of all agents of a person. */
+export const MAX_ASKED = { agent: 5, person: 20 }
 /** The time by which rows outlive their end, in ms, for instances whose clock is behind. */
 export const MARGIN = 3_600_000
 /** The maximum number of hosts that are stored for one session. */

@@ -71,8 +71,33 @@ export const CONSENTS = new Table(
   { key: ['key'], indexes: ['CREATE INDEX consents_person ON consents (person)'] },
 )
 
+/** Calls of tools that people approve, and what they have allowed: good for as long as `until` says, and then shown. */
+export const APPROVALS = new Table(
+  'approvals',
+  {
+    key: 'text', // a MAC of the call
+    portal: 'text',
+    person: 'text', // the digest of the person, or a MAC of a program that acts for nobody
+    agent: 'text?', // its session: the row ends with it
+    decider: 'text', // the digest of the person who decides, or the portal and the policy of those who do
+    state: 'text', // `asked`, `allowed`, `denied` or `remembered`
+    ...LASTING,
+    sealed: 'text',
+  },
+  {
+    key: ['key'],
+    also: ['FOREIGN KEY (agent) REFERENCES sessions (sid) ON DELETE CASCADE'],
+    indexes: [
+      ...['person', 'decider'].map(
+        (column) => `CREATE INDEX approvals_${column} ON approvals (${column}, until)`,
+      ),
+      'CREATE INDEX approvals_agent ON approvals (agent) WHERE agent IS NOT NULL',
+    ],
+  },
+)
+
 /** The tables whose rows end. */
-export const ENDING: readonly Table[] = [MARKS, EVENTS, COMPLETED, CONSENTS]
+export const ENDING: readonly Table[] = [MARKS, EVENTS, COMPLETED, CONSENTS, APPROVALS]
 
 /** Secrets; in a folder they are files. */
 export const SECRETS = new Table('secrets', { name: 'text', sealed: 'text' }, { key: ['name'] })

@@ -36,7 +36,7 @@ export const portalWith = (options = '') => {
 /** What the client calls itself, and where it takes answers. */
 export const DOCUMENT = { client_id: CLIENT, client_name: 'Assistant', redirect_uris: [REDIRECT] }
 
-interface Call {
+export interface Call {
   readonly path?: string
   readonly tool?: string
   readonly headers?: RequestHeaders

@@ -30,6 +30,7 @@ const LIMITS: Readonly<Record<string, readonly string[]>> = {
     'oauth/authorize.test.ts: what a person allows is stored at a bounded rate',
   ],
   consents: ['oauth/authorize.test.ts: what a person allows is stored at a bounded rate'],
+  approvals: ['store/approvals.test.ts: five calls of an agent wait, and twenty of a person'],
   // One of each name.
   secrets: ['store/store.test.ts: instances that start at once have the same secret'],
   audit: [

@@ -24,6 +24,10 @@ const WORTH: Readonly<Record<string, Readonly<Record<string, 'sealed' | 'takes' 
   events: { id: 'takes', kind: 'takes', key: 'takes', until: 'takes', due: 'takes' },
   completed: { login: 'takes', until: 'takes', due: 'takes' },
   consents: { key: 'sealed', person: 'takes', mac: 'sealed', until: 'sealed', due: 'takes' },
+  approvals: {
+    ...{ key: 'sealed', portal: 'sealed', person: 'sealed', agent: 'sealed', decider: 'sealed' },
+    ...{ state: 'sealed', until: 'takes', due: 'takes', sealed: 'sealed' },
+  },
   secrets: { name: 'sealed', sealed: 'sealed' },
   audit: Object.fromEntries(
     (TABLES.find(({ name }) => name === 'audit')?.members ?? []).map((each) => [each, 'nothing']),

@@ -1,6 +1,6 @@
 import type { AuthStore } from '../../src/store/auth-store.ts'
 import type { Listing, StoreOptions } from '../../src/store/store.ts'
-import { agent, codeOf, consent, HOUR, seenAt, session } from './kit.ts'
+import { agent, approval, codeOf, consent, HOUR, seenAt, session } from './kit.ts'
 
 const ignore = () => {}
 export const LOG: StoreOptions['log'] = { error: ignore, warn: ignore, info: ignore }
@@ -28,6 +28,12 @@ export async function driveAll(store: AuthStore): Promise<void> {
   await store.findConsent('key')
   await store.withdrawConsents('ada')
   await store.withdrawConsents(undefined, 'client')
+  await store.addApproval(approval('call', { agent: 'x' }))
+  await store.findApproval('call')
+  await store.listApprovals('ada', 100)
+  const remembered = approval('tool', { agent: 'x', state: 'remembered' })
+  await store.decideApproval(approval('call', { agent: 'x', state: 'allowed' }), remembered)
+  await store.useApproval('call')
   await store.endSessions({ sid: 'x' })
   await store.endSessions({ person: row.person, except: 'b' })
   await store.endSessions({ subject: 'subject of b', issuedUntil: 1 })
@@ -65,7 +71,7 @@ export const SOURCES = {
   postgres: ['postgres/postgres-store.ts', 'postgres/audit-table.ts', 'postgres/sealed-secrets.ts'],
 }
 /** Tables that grow with people. */
-export const LARGE = ['sessions', 'visits', 'marks', 'events', 'completed', 'consents']
+export const LARGE = ['sessions', 'visits', 'marks', 'events', 'completed', 'consents', 'approvals']
 /** What sessions of one portal have. */
 export const sqlOf = (table: string, column: string): string | undefined =>
   ({
@@ -76,4 +82,6 @@ export const sqlOf = (table: string, column: string): string | undefined =>
     idle: 'CASE WHEN n % 2 = 0 THEN n END',
     lease: '0',
     rev: '1',
+    state: `'asked'`,
+    agent: `'sid' || n`,
   })[column]

@@ -6,7 +6,7 @@ import { deriveKeys } from '../../src/keys/key-ring.ts'
 import type { AuthStore } from '../../src/store/auth-store.ts'
 import { openPostgresStore } from '../../src/store/postgres/postgres-store.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import type { SessionEvent, SessionRow, StoreOptions } from '../../src/store/store.ts'
+import type { ApprovalRow, SessionEvent, SessionRow, StoreOptions } from '../../src/store/store.ts'
 import { NEW_SECRET, OLD_SECRET } from '../session/kit.ts'
 
 export const OLD_KEYS = deriveKeys([OLD_SECRET], 'store')
@@ -127,6 +127,12 @@ export const seenAt = (sid: string, lastSeen: number, hosts: readonly string[] =
 /** What somebody has allowed. */
 export const consent = (key: string, person: string, until: number) => ({
   ...{ key, person, until, mac: `until ${until}` },
+})
+
+/** A call that waits for a person. */
+export const approval = (key: string, changes: Partial<ApprovalRow> = {}): ApprovalRow => ({
+  ...{ key, portal: 'main', person: 'ada', agent: null, decider: 'ada', state: 'asked' },
+  ...{ until: Date.now() + 10 * MINUTE, sealed: `sealed of ${key}`, ...changes },
 })
 
 /** A code that is used for the first time, and could be for an hour. */
