@@ -7,12 +7,13 @@ import { PROXIES, PROXY_NAMES, type ProxyName } from '@gatehouse/service-kit/pro
 import type { FastifyInstance } from 'fastify'
 import type { AppDeps } from '../app.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
-import { type ClientOptions, createClient, type HttpClient } from '../doctor/client.ts'
+import { type ClientOptions, createClient } from '../doctor/client.ts'
 import { diagnose, ECHO, type Examination, type Finding } from '../doctor/diagnose.ts'
 import { examine, type SignedIn } from '../doctor/examine.ts'
 import { examineServer } from '../doctor/lies.ts'
 import { createMcpClient } from '../doctor/mcp-client.ts'
 import { remedyFor } from '../doctor/remedies.ts'
+import { examineResources } from '../doctor/resource.ts'
 import { examineSignOut } from '../doctor/sign-out.ts'
 import type { Portal } from '../portal/portals.ts'
 import { endSessions } from '../session/ends.ts'
@@ -26,7 +27,7 @@ import { KEY, readPerson } from './person.ts'
 export interface DoctorOptions {
   /** URL of an app behind the proxy. */
   readonly url: string
-  /** A harmless tool of the MCP server at that URL, which is asked itself, without the proxy. */
+  /** A harmless tool of the MCP server at that URL, which is asked itself, without a proxy. */
   readonly tool?: string | undefined
   readonly portal?: string | undefined
   readonly proxy?: string | undefined
@@ -39,8 +40,8 @@ export interface DoctorOptions {
 }
 
 /**
- * Asks an app through its proxy, and names what is wrong with the proxy and which line to change; with `tool`, the
- * MCP server itself. The service has to run on this machine. Rejects with the report if there is a mistake.
+ * Asks an app through its proxy, and names what is wrong with the proxy and which line to change.
+ * The service has to run on this machine. Rejects with the report if there is a mistake.
  *
  * @throws UsageError
  */
@@ -49,26 +50,16 @@ export async function doctor(
   options: DoctorOptions,
   deps: Pick<AppDeps, 'clock'> = {},
 ): Promise<string> {
-  const { caFile, insecure, tool } = options
   const url = readUrl(options.url)
-  const address = readAddress(options.resolve)
-  const ca = caFile === undefined ? undefined : await readFile(caFile, 'utf8')
-  const ask = createClient({ address, insecure, ca })
-  if (tool !== undefined) return reportServer(url, ask, tool)
-  return reportApp(config, { ...options, url, ask }, deps)
-}
-
-async function reportApp(
-  config: ForwardAuthConfig,
-  options: Omit<DoctorOptions, 'url'> & { readonly url: URL; readonly ask: HttpClient },
-  deps: Pick<AppDeps, 'clock'>,
-): Promise<string> {
-  const { url, ask, claimsFile } = options
   const proxy = readProxy(options.proxy)
+  const { caFile, claimsFile, insecure, tool } = options
   if (claimsFile?.startsWith(KEY))
     throw new UsageError(
       `doctor does not know the keys: give --as a file with the claims of a person, not ${claimsFile}`,
     )
+  const ca = caFile === undefined ? undefined : await readFile(caFile, 'utf8')
+  const ask = createClient({ address: readAddress(options.resolve), insecure, ca })
+  if (tool !== undefined) return examineServer(createMcpClient(url, ask), tool)
   const app = await startAside(config, deps)
   await using resources = new AsyncDisposableStack()
   resources.defer(() => app.close())
@@ -102,8 +93,10 @@ async function reportApp(
     service: serviceUrl(config),
     signedIn: session && (await signInAside(app, url, siteHost, session)),
   })
-  const signOut = await examineSignOut({ portal, site })
-  return report(url, examination, proxy ?? proxyOf(examination), signOut)
+  return report(url, examination, proxy ?? proxyOf(examination), [
+    ...(await examineSignOut({ portal, site })),
+    ...(await Array.fromAsync(examineResources(portal.gate.programs, url, ask))),
+  ])
 }
 
 function findSite({ sites }: FastifyInstance, { host }: URL): SiteHost {
@@ -199,12 +192,6 @@ function proxyOf({ page, program, auth }: Examination): ProxyName | undefined {
   return PROXY_NAMES.find((proxy) => servers.some((server) => server?.startsWith(proxy)))
 }
 
-async function reportServer(url: URL, ask: HttpClient, tool: string): Promise<string> {
-  const findings = await examineServer(createMcpClient(url, ask), tool)
-  if (findings.length > 0) throw new Error(describeFindings(url.href, findings).trimEnd())
-  return `${url.href}: no mistake found, it compares what headers and body name\n`
-}
-
 const APP_UNSEEN = `
 Not checked: what the app receives. Let an app answer that tells its headers, such as traefik/whoami,
 and name a file with the claims of a person: --as claims.json
@@ -214,25 +201,25 @@ function report(
   url: URL,
   examination: Examination,
   proxy: ProxyName | undefined,
-  providerFindings: readonly Finding[],
+  otherFindings: readonly Finding[],
 ): string {
   // Some cannot remove one cookie; their guides say so.
   const proxyFindings = diagnose(examination).filter(
     ({ mistake }) => mistake !== 'session-shown' || !proxy || mistake in PROXIES[proxy].remedies,
   )
-  const findings = [...proxyFindings, ...providerFindings]
+  const findings = [...proxyFindings, ...otherFindings]
   const hint = examination.app?.signedIn.body.includes(ECHO) ? '' : APP_UNSEEN
-  const title = `${url.origin}${proxy ? ` behind ${proxy}` : ''}`
-  if (findings.length === 0) return `${title}: no mistake found\n${hint}`
+  const behind = proxy ? ` behind ${proxy}` : ''
+  if (findings.length === 0) return `${url.origin}${behind}: no mistake found\n${hint}`
+  const count = findings.length === 1 ? '1 mistake' : `${findings.length} mistakes`
   const unknown = proxy ? '' : '\nName the proxy to see which line to change: --proxy nginx\n'
-  throw new Error(`${describeFindings(title, findings, proxy)}${unknown}${hint}`.trimEnd())
+  const lines = findings.map((finding, i) => describeFinding(finding, i + 1, proxy))
+  throw new Error(
+    `${url.origin}${behind}: ${count}\n\n${lines.join('')}${unknown}${hint}`.trimEnd(),
+  )
 }
 
-function describeFindings(title: string, findings: readonly Finding[], proxy?: ProxyName): string {
-  const count = findings.length === 1 ? '1 mistake' : `${findings.length} mistakes`
-  const lines = findings.map(({ mistake, text }, i) => {
-    const remedy = remedyFor(mistake, proxy)
-    return `${i + 1}. ${text}\n${remedy === undefined ? '' : `   Look at: ${remedy}\n`}`
-  })
-  return `${title}: ${count}\n\n${lines.join('')}`
+function describeFinding({ mistake, text }: Finding, number: number, proxy: ProxyName | undefined) {
+  const remedy = remedyFor(mistake, proxy)
+  return `${number}. ${text}\n${remedy === undefined ? '' : `   Look at: ${remedy}\n`}`
 }

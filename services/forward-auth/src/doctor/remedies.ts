@@ -10,8 +10,6 @@ export type Mistake =
   | 'hangs'
   | 'auth-cookies'
   | 'open'
-  | 'tool'
-  | 'lies'
   | 'other'
 
 /** The line to look at; undefined if the finding says all there is. */
@@ -23,8 +21,5 @@ export function remedyFor(mistake: Mistake, proxy: ProxyName | undefined): strin
     return 'the lines for the host of the sign-in pages: Cookie and Set-Cookie have to pass'
   if (mistake === 'assertion')
     return 'assertion.hosts of the portal: add the host of the app; and audience in the app'
-  if (mistake === 'tool') return '--tool: the name of a tool that runs without arguments'
-  if (mistake === 'lies')
-    return '`upstream` of the resource: with it, Gatehouse reads the body of each call'
   return proxy && PROXIES[proxy].remedies[mistake]
 }

@@ -2,31 +2,44 @@ import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
+import { UsageError } from '@gatehouse/service-kit/program'
 import t, { type Test } from 'tap'
 import { createClient } from '../../src/doctor/client.ts'
 import { examineServer } from '../../src/doctor/lies.ts'
 import { createMcpClient } from '../../src/doctor/mcp-client.ts'
 import { type Sdk, startToolServer } from '../helpers/tool-servers.ts'
 
-const examine = (port: number, tool = 'whoami') =>
-  examineServer(createMcpClient(new URL(`http://127.0.0.1:${port}/mcp`), createClient()), tool)
+/** What is said of a server, and what kind of error that is. */
+async function examine(port: number) {
+  const send = createMcpClient(new URL(`http://127.0.0.1:${port}/mcp`), createClient())
+  return examineServer(send, 'whoami').then(
+    (text) => ({ error: undefined, text }),
+    (error: Error) => ({
+      error: error instanceof UsageError ? 'usage' : 'server',
+      text: error.message,
+    }),
+  )
+}
+
+const COMPARES = /^This server compares headers and body: whoami ran in 0 of 8 calls/
+const OLDER =
+  /older versions of MCP only: .* refuses every call \(400, error -32\d+\)\. Give .*`upstream`/
+const RUNS = /^This server runs whatever the body says: whoami in 8 of 8 calls/
 
 t.test('real servers', async (t) => {
-  const table: [sdk: Sdk, runs: number, text?: RegExp][] = [
-    [2, 2],
-    [1, 1, /knows older versions of MCP only: .* refuses every call \(400, error -32\d+\)\.$/],
+  const table: [sdk: Sdk, runs: number, text: RegExp][] = [
+    [2, 2, COMPARES],
+    [1, 1, OLDER],
     [
       1.12,
-      11,
-      /^This server runs whatever the body says: whoami in 10 of 20 calls .* as another tool\.$/,
+      9,
+      /^This server runs whatever the body says: whoami in 8 of 16 .* as another tool\. Give/,
     ],
   ]
   for (const [sdk, runs, text] of table)
     await t.test(`SDK ${sdk}`, async (t) => {
       const server = await startToolServer(t, sdk)
-      const findings = await examine(server.port)
-      t.equal(findings.length, text ? 1 : 0)
-      if (text) t.match(findings, [{ mistake: 'lies', text }])
+      t.match((await examine(server.port)).text, text)
       t.strictSame(server.ran, Array(runs).fill('whoami'))
     })
 })
@@ -68,10 +81,10 @@ t.test('servers that are written by hand', async (t) => {
   const table: [
     what: string,
     answer: Parameters<typeof startServer>[1],
-    mistake: string | undefined,
-    text?: RegExp,
+    text: RegExp,
+    error?: 'usage' | 'server',
   ][] = [
-    ['body only', () => [200, RESULT], 'lies', /whoami in 10 of 10 calls/],
+    ['body only', () => [200, RESULT], RUNS, 'server'],
     [
       'events, after one without a message',
       () => [
@@ -79,51 +92,53 @@ t.test('servers that are written by hand', async (t) => {
         `id: 1\ndata:\n\nevent: message\ndata: {"method":"notifications/progress"}\n\ndata:${JSON.stringify(RESULT)}\n\n`,
         { 'content-type': 'text/event-stream; charset=utf-8' },
       ],
-      'lies',
-      /whoami in 10 of 10 calls/,
+      RUNS,
+      'server',
     ],
-    ['a list of answers', () => [200, [RESULT]], 'lies', /in 10 of 10/],
-    ['a result that is no object', () => [200, { result: 'done' }], 'lies', /in 10 of 10/],
+    ['a list of answers', () => [200, [RESULT]], RUNS, 'server'],
+    ['a result that is no object', () => [200, { result: 'done' }], RUNS, 'server'],
     [
       'headers compared',
       (_, headers) => (isHonest(headers) ? [200, RESULT] : [400, errorOf(-32_020)]),
-      undefined,
+      COMPARES,
     ],
     [
       'headers compared, and the error with 200',
       (_, headers) => [200, isHonest(headers) ? RESULT : errorOf(-32_020)],
-      undefined,
+      COMPARES,
     ],
     [
       'an answer that shows nothing',
       (_, headers) => (isHonest(headers) ? [200, RESULT] : [500, 'sorry']),
-      'lies',
-      /in 10 of 10/,
+      RUNS,
+      'server',
     ],
     [
       'nothing but 202',
       (_, headers) => (isHonest(headers) ? [200, RESULT] : NO_SESSION),
-      'lies',
-      /in 10 of 10/,
+      RUNS,
+      'server',
     ],
-    ['only in a session', inSession(() => [200, RESULT]), 'lies', /in 10 of 20 .* another tool\.$/],
+    [
+      'only in a session',
+      inSession(() => [200, RESULT]),
+      /in 8 of 16 .* another tool\. Give/,
+      'server',
+    ],
     [
       'compared in a session',
       inSession((headers) => (isHonest(headers) ? [200, RESULT] : [400, errorOf(-32_020)])),
-      'lies',
-      /knows older versions of MCP only: .* \(400, error -32000\)\.$/,
+      OLDER,
+      'server',
     ],
-    ['a guard before it', () => [401, 'no'], 'tool', /^whoami does not run.* \(401\)\.$/],
-    ['no such tool', () => [200, errorOf(-32_602)], 'tool', /\(200, error -32602\)\.$/],
-    ['no MCP', () => [200, '<html>'], 'tool', /\(200\)\.$/],
+    ['a guard before it', () => [401, 'no'], /^whoami does not run.* \(401\)$/, 'usage'],
+    ['no such tool', () => [200, errorOf(-32_602)], /\(200, error -32602\)$/, 'usage'],
+    ['no MCP', () => [200, '<html>'], /\(200\)$/, 'usage'],
   ]
-  for (const [what, answer, mistake, text] of table)
+  for (const [what, answer, text, error] of table)
     await t.test(what, async (t) => {
-      const findings = await examine(await startServer(t, answer))
-      t.strictSame(
-        findings.map((finding) => finding.mistake),
-        mistake ? [mistake] : [],
-      )
-      if (text) t.match(findings[0]?.text, text)
+      const said = await examine(await startServer(t, answer))
+      t.match(said.text, text)
+      t.equal(said.error, error)
     })
 })
