@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { isObject } from '@gatehouse/net'
 import type { McpCall } from '@gatehouse/profile'
+import { canonicalJson } from '../canonical-json.ts'
 import { fold, JsonReader, type Path, unreadable } from './json.ts'
 
 /** The members of a JSON object. Integers that a double cannot hold are bigints. */
@@ -54,7 +55,11 @@ const READ = ['name', 'arguments', 'uri', 'taskId', ...STATE, '_meta', 'progress
 const SPELLINGS: ReadonlyMap<string, string> = new Map(READ.map((name) => [spelling(name), name]))
 const NAME = /^\P{Cc}{1,1000}$/u
 
-/** @throws FwaError FWA_CALL_UNREADABLE: says what is wrong, and where by a JSON pointer */
+/**
+ * Reads the body of a request.
+ *
+ * @throws FwaError FWA_CALL_UNREADABLE: says what is wrong, and where by a JSON pointer
+ */
 export function readMessage(body: Buffer): Message {
   const message = membersOf(new JsonReader(body).read(), [])
   const stranger = Object.keys(message).find((name) => !MEMBERS.includes(name))
@@ -75,9 +80,8 @@ function readId(id: unknown): Message['id'] {
 }
 
 function readResponse(id: Message['id'], { params, result, error }: Members): Message {
-  if (id === undefined) throw unreadable('a response without id', [])
-  if (params !== undefined) throw unreadable('a response with params', [])
-  if (!isObject(result ?? error)) throw unreadable('a response that is not an object', [])
+  if (id === undefined || params !== undefined || !isObject(result ?? error))
+    throw unreadable('not a response', [])
   return { id, method: undefined, params: {} }
 }
 
@@ -139,15 +143,6 @@ export function isHandshake({ method }: Message): boolean {
 /** Digest of arguments, the same whatever the order of members (RFC 8785) and different for integers of any size. */
 export function digestOf(args: Members | undefined): string {
   return createHash('sha256').update(canonicalJson(args)).digest('base64url')
-}
-
-/** Canonical JSON (RFC 8785), in which integers have all their digits. */
-export function canonicalJson(value: unknown): string {
-  if (typeof value === 'bigint') return `${value}`
-  if (Array.isArray(value)) return `[${value.map(canonicalJson).join()}]`
-  if (!isObject(value)) return JSON.stringify(value ?? null)
-  const names = Object.keys(value).sort()
-  return `{${names.map((name) => `${JSON.stringify(name)}:${canonicalJson(value[name])}`).join()}}`
 }
 
 /** The body without `requestState` and `inputResponses` of `params`; all other members keep their text. */

@@ -1,3 +1,5 @@
+import { canonicalJson } from '../canonical-json.ts'
+
 /** A text as pages show it: at odd places stand the names of what nobody would see there. */
 type VisibleText = readonly string[]
 
@@ -28,11 +30,11 @@ export function argumentLines(
   let isExact = true
   const text = JSON.stringify(parameters, (_name, part) => {
     isExact &&= typeof part !== 'number' || Math.abs(part) <= Number.MAX_SAFE_INTEGER
-    return part
+    return typeof part === 'bigint' ? `${part}` : part
   })
   if (!isExact || Buffer.byteLength(text) > MAX_ARGUMENTS) return undefined
   return Object.entries(parameters).map(([name, argument]) => [
     visibleText(name),
-    visibleText(JSON.stringify(argument)),
+    visibleText(canonicalJson(argument)),
   ])
 }

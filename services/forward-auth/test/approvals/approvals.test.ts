@@ -248,6 +248,7 @@ t.test('arguments that cannot be shown whole cannot be approved', async (t) => {
     ['a long name', { [`${'x'.repeat(17_000)}`]: 1 }, 'too-large'],
     ['an integer that is not the one that was sent', { id: 2 ** 53 }, 'too-large'],
     ['the last that is', { id: 2 ** 53 - 1 }, 'asked'],
+    ['an integer of any size', { id: 2n ** 64n }, 'asked'],
     ['deep inside', { a: [{ b: -(2 ** 60) }] }, 'too-large'],
     ['a number beyond all', { id: Number.POSITIVE_INFINITY }, 'too-large'],
   ]

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Test } from 'tap'
 import type { ApprovableCall } from '../../src/approvals/approvals.ts'
+import { canonicalJson } from '../../src/canonical-json.ts'
 import { CORP, portalOf, yamlOf } from '../app.ts'
 import { CLIENT, NOTES, startIssuer } from '../oauth/kit.ts'
 import type { Visitor } from '../visitor.ts'
@@ -62,7 +63,7 @@ export async function startApprovals(t: Test, rest = '') {
       ...{ realm, principal, person: { digest, profile }, agent: row?.sid, tool },
       client: { id: CLIENT, name: 'Assistant', host: 'assistant.test' },
       ...{ resource: NOTES, arguments: given },
-      argumentsDigest: hash('sha256', JSON.stringify(given)),
+      argumentsDigest: hash('sha256', canonicalJson(given)),
       approve: realm.portal.gate.rules.find(({ config }) => config.tools?.includes(tool))!.config
         .approve!,
       ...changes,

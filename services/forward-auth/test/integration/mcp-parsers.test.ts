@@ -3,8 +3,9 @@ import { join } from 'node:path'
 import { CallToolRequestSchema, JSONRPCMessageSchema } from '@modelcontextprotocol/sdk/types.js'
 import fc from 'fast-check'
 import t from 'tap'
+import { canonicalJson } from '../../src/canonical-json.ts'
 import { FwaError } from '../../src/errors.ts'
-import { canonicalJson, type Message, readMessage } from '../../src/mcp-proxy/message.ts'
+import { type Message, readMessage } from '../../src/mcp-proxy/message.ts'
 
 /** What a parser makes of a body. */
 interface Reading {

@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { canonicalJson } from '../../src/canonical-json.ts'
 import { FwaError } from '../../src/errors.ts'
 import { fold, JsonReader } from '../../src/mcp-proxy/json.ts'
 import {
   callOf,
-  canonicalJson,
   digestOf,
   isHandshake,
   isKnownMethod,
@@ -186,10 +186,10 @@ t.test('refuses what parsers read differently, and says where', async (t) => {
       '{"jsonrpc":"2.0","id":1,"result":{},"error":{}}',
     ],
     ['not one of method, result and error at ""', message.replace('}', ',"result":null}')],
-    ['a response without id at ""', '{"jsonrpc":"2.0","result":{}}'],
-    ['a response with params at ""', '{"jsonrpc":"2.0","id":1,"result":{},"params":{}}'],
-    ['a response that is not an object at ""', '{"jsonrpc":"2.0","id":1,"result":null}'],
-    ['a response that is not an object at ""', '{"jsonrpc":"2.0","id":1,"error":"no"}'],
+    ['not a response at ""', '{"jsonrpc":"2.0","result":{}}'],
+    ['not a response at ""', '{"jsonrpc":"2.0","id":1,"result":{},"params":{}}'],
+    ['not a response at ""', '{"jsonrpc":"2.0","id":1,"result":null}'],
+    ['not a response at ""', '{"jsonrpc":"2.0","id":1,"error":"no"}'],
     ['not an object at "/params"', ofMethod('tools/list', '[]')],
     ['not an object at "/params"', ofMethod('tools/list', 'null')],
     ['not an object at "/params/_meta"', withParams('"_meta":null')],
