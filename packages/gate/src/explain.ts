@@ -2,7 +2,7 @@ import type { Principal } from './decide.ts'
 import { withRoute } from './decide.ts'
 import type { ForwardedRequest } from './forwarded.ts'
 import { type Gate, ruledRequest, type Sender } from './gate.ts'
-import type { GateConfig } from './options.ts'
+import type { GateConfig, RuleConfig } from './options.ts'
 import type { RequestPath } from './paths.ts'
 import type { Policy } from './policy.ts'
 import { createReach, type Resource, refusalOf } from './programs.ts'
@@ -61,12 +61,18 @@ function describeRules(rules: readonly AccessRule[], request: RuledRequest): str
   const lines = looked.map(({ config, tests }, index) => {
     const fit = fits[index]
     const members = tests.filter(([, test]) => test(request) === fit).map(([member]) => member)
-    const required = [config.require].flat().join(', ')
+    const required = requirementsOf(config)
     if (fit === 'no') return `rules[${index}]: does not fit (${members.join(', ')})`
     if (fit === 'yes') return `rules[${index}]: fits: ${required}`
     return `rules[${index}]: may fit (${members.join(', ')}): ${required}`
   })
   return first < 0 ? [...lines, 'rules: none fits'] : lines
+}
+
+function requirementsOf({ require, approve, limit }: RuleConfig): string {
+  const approval = approve ? [`approval by ${approve.approver ?? 'the person'}`] : []
+  const rate = limit === undefined ? [] : [`at most ${limit}`]
+  return [require, approval, rate].flat().join(', ')
 }
 
 function describeAdmission({ demanded, purpose, isClosed }: Admission): string[] {

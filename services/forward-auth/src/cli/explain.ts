@@ -16,6 +16,7 @@ import { codeOf } from '../check/check-answers.ts'
 import { isRead, requireSecure } from '../check/hops.ts'
 import type { ForwardAuthConfig, PortalConfig } from '../config/schema.ts'
 import { ERRORS, type FwaError, STATUS_OF } from '../errors.ts'
+import { callOf, readMessage } from '../mcp-proxy/message.ts'
 import { createAdmission } from '../portal/portals.ts'
 import { createSites, sitesOf } from '../sites.ts'
 import { KEY, readPerson } from './person.ts'
@@ -29,6 +30,8 @@ export interface ExplainOptions {
   readonly method?: string | undefined
   /** Name of the tool that it calls by MCP. */
   readonly tool?: string | undefined
+  /** The arguments of the call in JSON, for a resource with an `upstream`. Default: none. */
+  readonly arguments?: string | undefined
   /** Name of the portal. Default: the only one. */
   readonly portal?: string | undefined
   /** Policy or condition that the proxy gives. */
@@ -65,7 +68,8 @@ export async function explain(
   const lines = [`${title} at the portal ${portal.name}`]
   try {
     const request = { headers, rawHeaders: [] }
-    const forwarded = readForwarded(gate, forwardDialect, request, createSites(sitesOf(config)))
+    const sites = createSites(sitesOf(config))
+    const forwarded = withCall(gate, readForwarded(gate, forwardDialect, request, sites), options)
     const asker = { principal, clientIp: () => from, now }
     const { lines: steps, decision } = await explainCheck(gate, portal, forwarded, asker, query)
     lines.push(...steps)
@@ -80,6 +84,19 @@ export async function explain(
 }
 
 type Forwarded = ReturnType<typeof readForwarded>
+
+/** The call of a tool as the MCP proxy reads it, if it is sent to the URL of a resource with an `upstream`. */
+function withCall(gate: Gate, forwarded: Forwarded, options: ExplainOptions): Forwarded {
+  const { upstream, url = '' } = gate.resourceAt(forwarded) ?? {}
+  const isProxied = upstream && new URL(url).pathname === options.path
+  if (options.tool === undefined || !isProxied) {
+    if (options.arguments === undefined) return forwarded
+    throw new UsageError('--arguments needs --tool, and the URL of a resource with an `upstream`')
+  }
+  const params = `{"name":${JSON.stringify(options.tool)},"arguments":${options.arguments ?? '{}'}}`
+  const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`
+  return forwarded.withCall(callOf(readMessage(Buffer.from(body))))
+}
 
 const PASSES = {
   allow: 'passes, with an identity',

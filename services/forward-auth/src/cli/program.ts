@@ -142,6 +142,7 @@ const explain: Command = {
     '--path PATH': 'path and query (default /)',
     '--method NAME': 'the method (default GET)',
     '--tool NAME': 'the tool that is called by MCP',
+    '--arguments JSON': 'its arguments, at a resource with an `upstream`',
     '--from ADDRESS': 'the address of the client',
     '--portal NAME': 'the portal to ask',
     '--policy NAME': 'the policy that the proxy names',

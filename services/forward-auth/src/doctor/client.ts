@@ -15,13 +15,10 @@ export interface ClientOptions {
   readonly insecure?: boolean | undefined
 }
 
+export type HeaderRecord = Readonly<Record<string, string>>
 export type HttpClient = (
   url: URL,
-  request: {
-    readonly method?: string
-    readonly headers: Readonly<Record<string, string>>
-    readonly body?: string
-  },
+  request: { readonly method?: string; readonly headers: HeaderRecord; readonly body?: string },
 ) => Promise<HttpAnswer>
 
 /** A client that sends headers as they are and follows no redirects. Time and size are limited. */

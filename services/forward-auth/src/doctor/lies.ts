@@ -1,12 +1,5 @@
 import { UsageError } from '@gatehouse/service-kit/program'
-import {
-  callHeaders,
-  type McpAnswer,
-  type McpClient,
-  mcpRequest,
-  openSession,
-  VERSION,
-} from './mcp-client.ts'
+import { callHeaders, type McpClient, mcpRequest, openSession, VERSION } from './mcp-client.ts'
 
 const CALL = 'tools/call'
 /** A tool that no server has, and a version that none knows. */
@@ -51,8 +44,11 @@ export async function examineServer(send: McpClient, tool: string): Promise<stri
   const sessions = session ? [{}, session] : [{}]
   const titles: string[] = []
   for (const own of sessions)
-    for (const [title, headers, message] of lies)
-      if (!isRefused(await send(message, { ...headers, ...own }))) titles.push(title)
+    for (const [title, headers, message] of lies) {
+      const { status, result, error } = await send(message, { ...headers, ...own })
+      const isRefused = !result && (error !== undefined || (status >= 400 && status < 500))
+      if (!isRefused) titles.push(title)
+    }
   const count = `${titles.length} of ${lies.length * sessions.length} calls whose headers say something else`
   const runs = `This server runs whatever the body says: ${tool} in ${count}, such as ${titles[0]}. ${UPSTREAM}`
   if (titles.length > 0) throw new Error(runs)
@@ -62,8 +58,3 @@ export async function examineServer(send: McpClient, tool: string): Promise<stri
 }
 
 const UPSTREAM = 'Give the resource an `upstream`: then Gatehouse reads the body of each call.'
-
-/** Whether an answer shows that nothing has run. */
-function isRefused({ status, result, error }: McpAnswer): boolean {
-  return !result && (error !== undefined || (status >= 400 && status < 500))
-}

@@ -1,5 +1,5 @@
 import { parseJson } from '@gatehouse/net'
-import type { HttpClient } from './client.ts'
+import type { HeaderRecord, HttpClient } from './client.ts'
 import type { HttpAnswer } from './diagnose.ts'
 
 /** The first version of MCP whose requests name their call in headers. */
@@ -8,15 +8,13 @@ const PREFIX = 'io.modelcontextprotocol'
 const CLIENT_INFO = { name: 'gatehouse-auth doctor', version: '1' }
 const ACCEPT = 'application/json, text/event-stream'
 
-type Headers = Readonly<Record<string, string>>
-
 /** The answer of a server, and what JSON-RPC says in it. */
 export interface McpAnswer extends HttpAnswer {
   readonly result: Readonly<Record<string, unknown>> | undefined
   readonly error: Readonly<Record<string, unknown>> | undefined
 }
 
-export type McpClient = (message: unknown, headers?: Headers) => Promise<McpAnswer>
+export type McpClient = (message: unknown, headers?: HeaderRecord) => Promise<McpAnswer>
 
 /** A client that sends headers that need not fit the message. */
 export function createMcpClient(url: URL, ask: HttpClient): McpClient {
@@ -42,12 +40,12 @@ export function mcpRequest(method: string, params: object, version?: string) {
 }
 
 /** The headers that say what a request calls, without its name. */
-export function callHeaders(method: string): Headers {
+export function callHeaders(method: string): HeaderRecord {
   return { 'mcp-protocol-version': VERSION, 'mcp-method': method }
 }
 
 /** Opens a session, as older clients do. Returns the headers of its requests; undefined at servers without sessions. */
-export async function openSession(send: McpClient): Promise<Headers | undefined> {
+export async function openSession(send: McpClient): Promise<HeaderRecord | undefined> {
   const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: CLIENT_INFO }
   const { headers } = await send(mcpRequest('initialize', params))
   const id = headers['mcp-session-id']

@@ -104,9 +104,14 @@ const REFUSED: Row[] = [
   ],
 ]
 
-async function ask(t: Test, who: keyof typeof CLAIMS | undefined, asked: Partial<ExplainOptions>) {
+async function ask(
+  t: Test,
+  who: keyof typeof CLAIMS | undefined,
+  asked: Partial<ExplainOptions>,
+  portal = PORTAL,
+) {
   const folder = testFolder(t, {
-    'config.yaml': yamlOf(PORTAL),
+    'config.yaml': yamlOf(portal),
     'claims.json': JSON.stringify(who && CLAIMS[who]) ?? '',
   })
   const { value } = await loadForwardAuthConfig(`${folder}/config.yaml`, {})
@@ -257,6 +262,65 @@ t.test('which rule, policy and clause decides, and why', async (t) => {
     const answer = await ask(t, who, asked)
     for (const line of lines) t.ok(answer.includes(line), `${line}\n${answer.join('\n')}`)
   }
+})
+
+const BEHIND = portalOf(
+  'main',
+  `allow: { groups: [staff] }, policies: { drafts: 'mcp.arguments.folder == "drafts"', admin: 'Group("admin")' },
+    rules: [
+    { hosts: [app.example.com], paths: [/mcp], tools: ["delete_*"], require: [drafts], approve: { approver: admin }, limit: 60/m },
+    { hosts: [app.example.com], paths: [/mcp], tools: ["send_*"], require: signedIn, approve: {} },
+    { hosts: [app.example.com], paths: [/mcp], tools: ["*"], require: signedIn }],
+    resources: [{ url: "https://app.example.com/mcp", authorizationServers: ["https://id.example.com"],
+      upstream: { url: "http://notes.example.com/mcp" } }]`.replace(/\s+/g, ' '),
+)
+
+t.test('a call that goes through the MCP proxy', async (t) => {
+  const call = { path: '/mcp', tool: 'delete_note' }
+  const table: Row[] = [
+    [
+      'bob',
+      { ...call, arguments: '{"folder":"drafts"}' },
+      'rules[0]: fits: drafts, approval by admin, at most 60/m',
+      'decision: 200, passes, with an identity',
+    ],
+    [
+      'bob',
+      { ...call, arguments: '{"folder":"inbox"}' },
+      'decision: 403 FWA_FORBIDDEN, refused by policy drafts, because this is not true: mcp.arguments.folder == "drafts"',
+    ],
+    [
+      'bob',
+      call,
+      'decision: 403 FWA_FORBIDDEN, refused by policy drafts, because this is not true: mcp.arguments.folder == "drafts"',
+    ],
+    [
+      'bob',
+      { path: '/mcp', tool: 'send_note' },
+      'rules[1]: fits: signedIn, approval by the person',
+      'decision: 200, passes, with an identity',
+    ],
+    ['bob', { path: '/mcp', tool: 'Delete_Note' }, 'rules[2]: fits: signedIn'],
+    [
+      'bob',
+      { ...call, arguments: '{"folder":"drafts","folder":"inbox"}' },
+      'decision: 400 FWA_CALL_UNREADABLE: Not a message that all servers read alike: a name for the second time, perhaps in another case at "/params/arguments/folder"',
+    ],
+    [undefined, { ...call, arguments: '{}' }, 'decision: 401 FWA_NO_SESSION'],
+  ]
+  for (const [who, asked, ...lines] of table) {
+    const answer = await ask(t, who, asked, BEHIND)
+    for (const line of lines) t.ok(answer.includes(line), `${line}\n${answer.join('\n')}`)
+  }
+  const message = /^--arguments needs --tool, and the URL of a resource with an `upstream`$/
+  const refused: Partial<ExplainOptions>[] = [
+    { path: '/mcp' },
+    { ...call, path: '/mcp/x' },
+    { ...call, host: 'mcp.example.com' },
+  ]
+  for (const asked of refused)
+    await t.rejects(ask(t, 'bob', { ...asked, arguments: '{}' }, BEHIND), { message })
+  await t.rejects(ask(t, 'bob', { ...call, arguments: '{}' }), { message }, 'no upstream')
 })
 
 t.test('what cannot be asked', async (t) => {
