@@ -95,7 +95,7 @@ export async function doctor(
   })
   return report(url, examination, proxy ?? proxyOf(examination), [
     ...(await examineSignOut({ portal, site })),
-    ...(await Array.fromAsync(examineResources(portal.gate.programs, url, ask))),
+    ...(await Array.fromAsync(examineResources(portal.gate, url, ask))),
   ])
 }
 

@@ -4,24 +4,24 @@ import { type Finding, fault } from './diagnose.ts'
 import { createMcpClient, mcpRequest } from './mcp-client.ts'
 
 const CHALLENGE = 'without resource_metadata in WWW-Authenticate'
-const MCP_PROXY = 'the proxy has to send it to /portals/<portal>/mcp-proxy, without a check'
 
 /** Asks for the resources of an app without a token: where that leads, and whether other paths lead to an MCP server. */
 export async function* examineResources(
-  { resources }: Gate['programs'],
+  { name, programs: { resources } }: Pick<Gate, 'name' | 'programs'>,
   app: URL,
   ask: HttpClient,
 ): AsyncGenerator<Finding> {
   const sendTo = (target: string) =>
     createMcpClient(new URL(target), ask)(mcpRequest('tools/list', {}))
   for (const { origin, url, upstream } of resources.filter(({ origin }) => origin === app.origin)) {
+    const { pathname } = new URL(url)
     const { status, headers, error } = await sendTo(url)
     if (status !== 401 || !headers['www-authenticate']?.includes('resource_metadata='))
       yield fault('challenge', `${url} answers ${status} ${CHALLENGE}.`)
     // A check answers problem details.
     else if (upstream && !error)
-      yield fault('other', `Nobody reads the bodies of requests for ${url}: ${MCP_PROXY}.`)
-    const base = new URL(url).pathname.replace(/\/$/, '')
+      yield fault('other', `${url} leads to a check, not to /portals/${name}/mcp-proxy${pathname}.`)
+    const base = pathname.replace(/\/$/, '')
     const paths = ['/sse', '/messages', `${base}/`, `/${base}`, `${base}/x`]
     for (const path of paths) {
       const target = `${origin}${path}`

@@ -65,12 +65,12 @@ const answers =
 async function start(t: Test) {
   const server = await startToolServer(t, 2)
   const { app } = await startProxy(t, server.port)
-  const { programs } = app.portals.get('main')!.gate
+  const { gate } = app.portals.get('main')!
   /** What is found where a proxy has these routes by path, and the check for all other paths. */
   async function find(routes: Readonly<Record<string, Route>>, url = RESOURCE) {
     const ask: HttpClient = (target, request) =>
       (routes[target.pathname] ?? toCheck)(app)(target, request)
-    const findings = await Array.fromAsync(examineResources(programs, new URL(url), ask))
+    const findings = await Array.fromAsync(examineResources(gate, new URL(url), ask))
     return findings.map(({ mistake, text }) => `${mistake}: ${text}`)
   }
   return { find, server }
@@ -87,7 +87,7 @@ t.test('a proxy as in the guide', async (t) => {
 t.test('a resource that is not sent to the MCP proxy', async (t) => {
   const { find, server } = await start(t)
   t.strictSame(await find({}), [
-    `other: Nobody reads the bodies of requests for ${RESOURCE}: the proxy has to send it to /portals/<portal>/mcp-proxy, without a check.`,
+    `other: ${RESOURCE} leads to a check, not to /portals/main/mcp-proxy/mcp.`,
   ])
   const lacking = 'without resource_metadata in WWW-Authenticate'
   t.strictSame(await find({ '/mcp': toServer(server.port) }), [

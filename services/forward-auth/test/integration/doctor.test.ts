@@ -12,6 +12,7 @@ import { issueCertificate } from '../helpers/certificates.ts'
 import { startEcho } from '../helpers/echo.ts'
 import { startGatehouse } from '../helpers/gatehouse.ts'
 import { freePort } from '../helpers/process.ts'
+import { startToolServer } from '../helpers/tool-servers.ts'
 import {
   missingProgram,
   PROXIES,
@@ -141,6 +142,47 @@ for (const [what, options] of [
       t.match(await examine(t, 'haproxy', { changes }), finding)
     })
   })
+
+t.test('a resource behind nginx', { skip: missingProgram('nginx') }, async (t) => {
+  const { port } = await startToolServer(t, 2)
+  const resource = `{ url: "https://app.example.com/mcp", authorizationServers: ["https://id.example.com"],
+      upstream: { url: "http://127.0.0.1:${port}/mcp" } }`
+  const { examine } = await startWorld(
+    t,
+    CONFIG.replace('    policies:\n', `    resources: [${resource}]\n    policies:\n`),
+  )
+  const before = '    location / {\n      auth_request'
+  const withLocations = (...locations: readonly string[]) => ({
+    'nginx.conf': [[before, `${locations.join('')}${before}`]] as const,
+  })
+  const mcpProxy = `    location = /mcp {
+      proxy_pass http://gatehouse/portals/main/mcp-proxy/mcp;
+      proxy_set_header Host $host;
+      proxy_set_header X-Forwarded-For $remote_addr;
+      proxy_set_header X-Forwarded-Host $host;
+      proxy_set_header X-Forwarded-Proto $scheme;
+    }\n`
+  const open = (path: string) => `    location = ${path} { proxy_pass http://127.0.0.1:${port}; }\n`
+  const table: [changes: Surroundings['changes'], said: RegExp][] = [
+    [withLocations(mcpProxy), /: no mistake found/],
+    [
+      {},
+      /: 1 mistake\n\n1\. https:.*\/mcp leads to a check, not to \/portals\/main\/mcp-proxy\/mcp\.$/,
+    ],
+    [
+      withLocations(mcpProxy, open('/sse'), open('/mcp/x')),
+      /: 2 mistakes\n\n1\. https:.*\.com\/sse leads to an MCP server without a check\.\n2\. .*\/mcp\/x leads/,
+    ],
+    [
+      withLocations(open('/mcp')),
+      /: 2 mistakes\n\n1\. .* answers 200 without resource_metadata[\s\S]*2\. .*\/\/mcp leads/,
+    ],
+  ]
+  for (const [changes, said] of table)
+    await t.test(String(said), async (t) => {
+      t.match(await examine(t, 'nginx', { changes }), said)
+    })
+})
 
 t.test('a prefix that the proxy strips', async (t) => {
   const { examine } = await startWorld(t)
