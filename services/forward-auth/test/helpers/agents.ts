@@ -8,7 +8,7 @@ import { CLIENT } from '../../../../packages/identity-providers/test/stand-ins/o
 import { startSessionProvider } from '../../../../packages/identity-providers/test/stand-ins/session-provider.ts'
 import { readDocument } from '../../../../scripts/test/markdown.ts'
 import { SESSION_KEY } from '../app.ts'
-import type { ProxyName } from '../proxies/index.ts'
+import { PROXIES, type ProxyName } from '../proxies/index.ts'
 import { CONFIG, startGate } from './gate.ts'
 import { signInAtKeycloak, startKeycloak } from './keycloak.ts'
 import { ALLOW, createAgent2, startClientDocument, startMcpServer2 } from './mcp-2.ts'
@@ -122,7 +122,8 @@ export async function startAgents(
   const lasting = lifetime && { resources: resources.map((one: object) => ({ ...one, lifetime })) }
   const yaml = configOf(provider, folder, { ...lasting, ...portal })
   const deps = { clock, createFetch: createFetchOf(document.ca, provider.origins) }
-  const gate = await startGate(t, proxy, { yaml, appPort: port, ...deps })
+  const changes = PROXIES[proxy].withoutMcpProxy
+  const gate = await startGate(t, proxy, { yaml, appPort: port, changes, ...deps })
   const network = {
     port: gate.port,
     ca: gate.certificate.rootPem,

@@ -113,7 +113,7 @@ t.test('the session of a domain at the app', async (t) => {
 /** A rule that names tools, at a path of its own. */
 const WITH_TOOLS = CONFIG.replace(
   '    policies:\n',
-  '    rules: [{ paths: [/mcp], tools: [read], require: signedIn }]\n    policies:\n',
+  '    rules: [{ paths: [/notes], tools: [read], require: signedIn }]\n    policies:\n',
 )
 
 t.test('a call by MCP that the check does not see', async (t) => {

@@ -84,6 +84,7 @@ for (const proxy of Object.keys(PROXIES) as ProxyName[])
       const gate = await startGate(t, proxy, {
         yaml: YAML,
         appPort: server.port,
+        changes: PROXIES[proxy].withoutMcpProxy,
         clock: systemClock,
       })
       const to = { port: gate.port, ca: gate.certificate.rootPem }

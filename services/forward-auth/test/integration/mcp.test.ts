@@ -46,6 +46,7 @@ for (const proxy of Object.keys(PROXIES) as ProxyName[])
     const { port, certificate } = await startGate(t, proxy, {
       yaml: configOf(issuer),
       appPort: mcp.port,
+      changes: PROXIES[proxy].withoutMcpProxy,
       clock: systemClock,
     })
     const ca = certificate.rootPem

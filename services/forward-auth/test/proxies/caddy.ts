@@ -50,6 +50,7 @@ export const caddy: ProxyUnderTest = {
     'Gatehouse is down': 502,
   },
   sendsBytes: true,
+  withoutMcpProxy: { Caddyfile: [['orig_uri.path} /mcp', 'orig_uri.path} /proxied']] },
   passesRemote: { Caddyfile: [['copy_headers ', '$&Remote-User ']] },
   shapes: [forwardShape('caddy', { dialect: forwardDialect }, { Via: '2.0 Caddy' })],
   lines() {

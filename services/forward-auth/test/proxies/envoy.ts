@@ -63,6 +63,9 @@ const argsOf = (file: string) => [
   'warning',
 ]
 
+/** What moves the path of the MCP proxy. */
+const MOVED = ['match: { path: /mcp }', 'match: { path: /proxied }'] as const
+
 const answers: ProxyUnderTest['answers'] = {
   'a check that a client makes itself': 303,
   'a host that is not configured': 404,
@@ -84,6 +87,7 @@ export const envoyGrpc: ProxyVariant = {
   variable: 'ENVOY',
   answers,
   isToldCookies: true,
+  withoutMcpProxy: { 'envoy-grpc.yaml': [MOVED] },
   passesRemote: {},
 }
 
@@ -91,6 +95,7 @@ export const envoy: ProxyUnderTest = {
   start,
   variable: 'ENVOY',
   answers,
+  withoutMcpProxy: { 'envoy.yaml': [MOVED] },
   passesRemote: {
     'envoy.yaml': [
       [

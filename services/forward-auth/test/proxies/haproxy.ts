@@ -44,6 +44,7 @@ export const haproxy: ProxyUnderTest = {
     'a host in the target': 400,
   },
   dropsSpellings: true,
+  withoutMcpProxy: { 'haproxy.cfg': [['path -m str /mcp', 'path -m str /proxied']] },
   passesRemote: { 'haproxy.lua': [['local IDENTITY = {', "$&'remote-user',"]] },
   shapes: [forwardShape('haproxy', { dialect, path: '/authz/haproxy', method: 'HEAD' })],
   lines() {

@@ -72,6 +72,8 @@ export interface ProxyVariant {
   readonly sendsBytes?: boolean
   /** Whether Gatehouse itself says what the app receives. */
   readonly isToldCookies?: boolean
+  /** What sends calls at /mcp to the app after a check, where the resource has no `upstream`. */
+  readonly withoutMcpProxy: FileChanges
   /** What passes Remote-User on to the app. */
   readonly passesRemote: FileChanges
 }

@@ -62,6 +62,7 @@ export const nginx: ProxyUnderTest = {
   answers: { 'a condition in a header': 401, 'Gatehouse is down': 500 },
   dropsSpellings: true,
   sendsBytes: true,
+  withoutMcpProxy: { 'nginx.conf': [['location = /mcp {', 'location = /proxied {']] },
   passesRemote: {
     'nginx.conf': [
       ['auth_request /_gatehouse;', '$&auth_request_set $remote $upstream_http_remote_user;'],

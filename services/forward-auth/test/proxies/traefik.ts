@@ -64,6 +64,7 @@ export const traefik: ProxyUnderTest = {
     'Gatehouse is down': 500,
   },
   sendsBytes: true,
+  withoutMcpProxy: { 'traefik.yaml': [['Path(`/mcp`)', 'Path(`/proxied`)']] },
   passesRemote: { 'traefik.yaml': [['            X-Forwarded-User,', '$&Remote-User,']] },
   shapes: [
     shape('trustForwardHeader unset', {}, { 'X-Forwarded-Server': 'edge' }),
@@ -191,8 +192,8 @@ export const traefik: ProxyUnderTest = {
         'a check before the sign-in pages',
         [
           [
-            '      service: gatehouse\n',
-            '      service: gatehouse\n      middlewares: [gatehouse]\n',
+            'rule: Host(`auth.example.com`)\n',
+            'rule: Host(`auth.example.com`)\n      middlewares: [gatehouse]\n',
           ],
         ],
         /auth.example.com is protected itself/,
