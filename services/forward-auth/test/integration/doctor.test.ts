@@ -155,26 +155,25 @@ t.test('a resource behind nginx', { skip: missingProgram('nginx') }, async (t) =
   const withLocations = (...locations: readonly string[]) => ({
     'nginx.conf': [[before, `${locations.join('')}${before}`]] as const,
   })
-  const mcpProxy = `    location = /mcp {
-      proxy_pass http://gatehouse/portals/main/mcp-proxy/mcp;
-      proxy_set_header Host $host;
-      proxy_set_header X-Forwarded-For $remote_addr;
-      proxy_set_header X-Forwarded-Host $host;
-      proxy_set_header X-Forwarded-Proto $scheme;
-    }\n`
+  const { withoutMcpProxy } = TESTED.nginx
   const open = (path: string) => `    location = ${path} { proxy_pass http://127.0.0.1:${port}; }\n`
   const table: [changes: Surroundings['changes'], said: RegExp][] = [
-    [withLocations(mcpProxy), /: no mistake found/],
+    [{}, /: no mistake found/],
     [
-      {},
+      withoutMcpProxy,
       /: 1 mistake\n\n1\. https:.*\/mcp leads to a check, not to \/portals\/main\/mcp-proxy\/mcp\.$/,
     ],
     [
-      withLocations(mcpProxy, open('/sse'), open('/mcp/x')),
+      withLocations(open('/sse'), open('/mcp/x')),
       /: 2 mistakes\n\n1\. https:.*\.com\/sse leads to an MCP server without a check\.\n2\. .*\/mcp\/x leads/,
     ],
     [
-      withLocations(open('/mcp')),
+      {
+        'nginx.conf': [
+          ...(withoutMcpProxy['nginx.conf'] ?? []),
+          ...withLocations(open('/mcp'))['nginx.conf'],
+        ],
+      },
       /: 2 mistakes\n\n1\. .* answers 200 without resource_metadata[\s\S]*2\. .*\/\/mcp leads/,
     ],
   ]
