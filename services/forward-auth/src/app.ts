@@ -30,6 +30,7 @@ import { profileRoutes } from './account/profile.ts'
 import { accountRoutes } from './account/routes.ts'
 import { bearer, verifyRoute } from './account/verify.ts'
 import { approvals } from './approvals/approvals.ts'
+import { approvalRoutes } from './approvals/routes.ts'
 import { audit } from './audit/audit.ts'
 import { backlog, takeTurns } from './backlog.ts'
 import { check, checkRoutes, describeCheck, isRoutine } from './check/check.ts'
@@ -206,7 +207,7 @@ async function registerRoutes(app: FastifyInstance, basePath: string): Promise<v
 /** The pages of a portal. Cookies are parsed and written here only; checks read their own. */
 async function pageRoutes(app: FastifyInstance): Promise<void> {
   await app.register(cookie)
-  for (const routes of [signInPages, logoutRoutes, profileRoutes, accountRoutes])
+  for (const routes of [signInPages, logoutRoutes, profileRoutes, accountRoutes, approvalRoutes])
     await app.register(routes)
 }
 

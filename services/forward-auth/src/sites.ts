@@ -89,7 +89,7 @@ export function issuerOf({ portal, site }: PortalAt): string {
 /** A purpose for which values are sealed at a portal and a sign-in host, and are good at no other. */
 export function purposeAt(
   realm: PortalAt,
-  purpose: 'client' | 'code' | 'consent' | 'granted' | 'refresh' | 'state' | 'target',
+  purpose: 'call' | 'client' | 'code' | 'consent' | 'granted' | 'refresh' | 'state' | 'target',
 ): string {
   return `${purpose} ${issuerOf(realm)}`
 }

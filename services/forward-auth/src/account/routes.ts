@@ -173,12 +173,14 @@ async function sendAccount(
   const sessions = rows.filter(isOfBrowser)
   const agents = await findAgents(server, portal, people, MAX_SHOWN + 1)
   const url = (path: string) => pageUrl(realm, path)
+  const { length: count } = await server.approvals.list(visitor)
   const page = accountPage({
     ...readerOf(request, realm),
     profile: visitor.session.profile,
     apps: portal.apps || apps.length > 0 ? apps : undefined,
     cameFrom: origin && mayOpenPage(origin, personAtPortal) ? origin : undefined,
     logoutHref: url('/logout'),
+    calls: count > 0 ? { href: url('/account/calls'), count } : undefined,
     ownSessions: {
       sessions: sessions.map((row) => ({ ...row, isCurrent: row.id === sid, profile: undefined })),
       agents: agents.map((agent) => ({ ...agent, profile: undefined })),

@@ -59,7 +59,7 @@ interface ApprovalContents extends ShownCall {
 }
 
 /** A call that a person may decide about. */
-interface OpenedCall {
+export interface OpenedCall {
   readonly row: ApprovalRow
   readonly contents: ApprovalContents
   /** The policies that whoever decides has to meet. */

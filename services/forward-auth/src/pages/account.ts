@@ -32,12 +32,14 @@ export function accountPage(
     /** The validated URL of the page before. */
     readonly cameFrom?: URL | undefined
     readonly ownSessions?: OwnSessions | undefined
+    /** The calls that wait for the person. */
+    readonly calls?: { readonly href: string; readonly count: number } | undefined
     /** The sessions of everybody, for administrators. */
     readonly allSessionsHref?: string | undefined
   },
 ): Page {
-  const { signedIn, sessions } = textsIn(view.language)
-  const { cameFrom, ownSessions, allSessionsHref } = view
+  const { signedIn, sessions, calls: texts } = textsIn(view.language)
+  const { cameFrom, ownSessions, calls, allSessionsHref } = view
   const otherSessions = ownSessions?.sessions.some(({ isCurrent }) => !isCurrent)
     ? ownSessions
     : undefined
@@ -49,6 +51,7 @@ export function accountPage(
     actions: html`
       ${view.apps && appList(view.apps, view)}
       <div class="actions">
+        ${calls && link(calls.href, fill(texts.count, { count: String(calls.count) }))}
         ${cameFrom && mainLink(cameFrom.href, fill(signedIn.back, { host: cameFrom.host }))}
         <details>
           <summary>${signedIn.profile}</summary>

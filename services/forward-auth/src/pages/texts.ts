@@ -104,6 +104,44 @@ export const TEXTS = {
       'Only the newest {count} agents are shown.', 'Es werden nur die {count} neuesten Agenten angezeigt.',
       'Seuls les {count} agents les plus récents sont affichés.', 'Solo se muestran los {count} agentes más recientes.'],
   },
+  calls: {
+    title: ['Calls that wait for you', 'Wartende Aufrufe', 'Appels en attente', 'Llamadas en espera'],
+    none: ['No call is waiting.', 'Kein Aufruf wartet.', 'Aucun appel n’est en attente.', 'No hay ninguna llamada en espera.'],
+    count: ['Calls that wait for you: {count}', 'Wartende Aufrufe: {count}', 'Appels en attente : {count}', 'Llamadas en espera: {count}'],
+    question: ['Allow this call?', 'Diesen Aufruf erlauben?', 'Autoriser cet appel ?', '¿Permitir esta llamada?'],
+    tool: ['Tool', 'Werkzeug', 'Outil', 'Herramienta'],
+    server: ['MCP server', 'MCP-Server', 'Serveur MCP', 'Servidor MCP'],
+    principal: ['On behalf of', 'Im Namen von', 'Au nom de', 'En nombre de'],
+    arguments: ['With the arguments', 'Mit den Argumenten', 'Avec les arguments', 'Con los argumentos'],
+    begun: ['Since', 'Seit', 'Depuis', 'Desde'],
+    until: ['Until', 'Bis', 'Jusqu’à', 'Hasta'],
+    once: ['Allow once', 'Einmal erlauben', 'Autoriser une fois', 'Permitir una vez'],
+    remember: [
+      'Allow this tool for {minutes} minutes, with any arguments', 'Werkzeug {minutes} Minuten lang mit allen Argumenten erlauben',
+      'Autoriser cet outil pendant {minutes} minutes, avec tous les arguments',
+      'Permitir esta herramienta {minutes} minutos, con cualquier argumento'],
+    end: ['Deny and disconnect', 'Ablehnen und Verbindung trennen', 'Refuser et déconnecter', 'Denegar y desconectar'],
+    allowed: ['Call allowed', 'Aufruf erlaubt', 'Appel autorisé', 'Llamada permitida'],
+    allowedText: [
+      'The call goes on. If the app has stopped waiting, it may make the same call again, within two minutes.',
+      'Der Aufruf geht weiter. Wartet die App nicht mehr, darf sie denselben Aufruf innerhalb von zwei Minuten wiederholen.',
+      'L’appel se poursuit. Si l’application n’attend plus, elle peut le refaire à l’identique dans les deux minutes.',
+      'La llamada continúa. Si la aplicación ya no espera, puede repetir la misma llamada en los próximos dos minutos.'],
+    denied: ['Call denied', 'Aufruf abgelehnt', 'Appel refusé', 'Llamada denegada'],
+    deniedText: [
+      'The same call is refused for ten minutes.', 'Derselbe Aufruf wird zehn Minuten lang abgelehnt.',
+      'Le même appel est refusé pendant dix minutes.', 'La misma llamada se rechaza durante diez minutos.'],
+    ended: ['App disconnected', 'App getrennt', 'Application déconnectée', 'Aplicación desconectada'],
+    endedText: [
+      'The call was denied, too.', 'Auch der Aufruf wurde abgelehnt.',
+      'L’appel a également été refusé.', 'También se ha denegado la llamada.'],
+    expired: ['Call has expired', 'Aufruf abgelaufen', 'Appel expiré', 'Llamada caducada'],
+    expiredText: [
+      'Nobody answered in time. If the app makes the call again, there is a new question.',
+      'Niemand hat rechtzeitig geantwortet. Wiederholt die App den Aufruf, wird neu gefragt.',
+      'Personne n’a répondu à temps. Si l’application refait l’appel, la question sera posée de nouveau.',
+      'Nadie ha respondido a tiempo. Si la aplicación repite la llamada, se preguntará de nuevo.'],
+  },
   signOut: {
     title: ['Sign out?', 'Abmelden?', 'Se déconnecter ?', '¿Cerrar sesión?'],
     text: [

@@ -1,13 +1,13 @@
 import { canonicalJson } from '../canonical-json.ts'
 
 /** A text as pages show it: at odd places stand the names of what nobody would see there. */
-type VisibleText = readonly string[]
+export type VisibleText = readonly string[]
 
 /** Runs of spaces, other blanks, and what has no shape of its own, changes the direction or covers other text. */
 const HIDDEN = /( {2,}|[\p{C}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Z}|\p{M}{3,})/u
 
 /** Shows all of a text. */
-function visibleText(text: string): VisibleText {
+export function visibleText(text: string): VisibleText {
   return text.split(HIDDEN).map((part, i) => (i % 2 === 0 ? part : nameOf(part)))
 }
 

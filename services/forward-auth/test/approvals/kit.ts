@@ -3,7 +3,9 @@ import type { Test } from 'tap'
 import type { ApprovableCall } from '../../src/approvals/approvals.ts'
 import { canonicalJson } from '../../src/canonical-json.ts'
 import { CORP, portalOf, yamlOf } from '../app.ts'
-import { CLIENT, NOTES, startIssuer } from '../oauth/kit.ts'
+import { CLIENT, NOTES, sendForm, startIssuer } from '../oauth/kit.ts'
+import { attribute, named, text } from '../pages/read.ts'
+import { MAIN } from '../portal/kit.ts'
 import type { Visitor } from '../visitor.ts'
 
 export const MINUTE = 60_000
@@ -36,11 +38,12 @@ const PORTAL = {
   },
   rules: RULES,
 }
-const YAML = `  - ${JSON.stringify(PORTAL).replace('{', `{ providers: [${CORP}], `)}\n`
+const yamlWith = (options: object) =>
+  `  - ${JSON.stringify({ ...PORTAL, ...options }).replace('{', `{ providers: [${CORP}], `)}\n`
 
 /** A portal whose tools have to be approved, and agents of its people. */
-export async function startApprovals(t: Test, rest = '') {
-  const issuer = await startIssuer(t, { yaml: yamlOf(YAML + portalOf('other'), rest) })
+export async function startApprovals(t: Test, rest = '', options: object = {}) {
+  const issuer = await startIssuer(t, { yaml: yamlOf(yamlWith(options) + portalOf('other'), rest) })
   const { app, connect, log } = issuer
   const realm = { portal: app.portals.get('main')!, site: app.sites.list[0]! }
 
@@ -71,6 +74,17 @@ export async function startApprovals(t: Test, rest = '') {
     return { call, sid: row!.sid, digest }
   }
 
+  /** Opens the page of a call, or that of all of them. */
+  const open = (browser: Visitor, id = '', headers: Record<string, string> = {}) =>
+    browser.open(`${MAIN}/account/calls${id && `/${id}`}`, { headers })
+  /** Sends the form of a page that somebody has opened. */
+  const send = (browser: Visitor, id: string, fields: Record<string, string>) =>
+    sendForm(issuer, browser, `/account/calls/${id}`, fields)
+  async function answer(browser: Visitor, id: string, decision: string) {
+    const form = formIn((await open(browser, id)).body) ?? ''
+    return send(browser, id, { form, decision })
+  }
+
   /** A program that acts for nobody. */
   const program = (tool: Tool, name = 'ci', given: Readonly<Record<string, unknown>> = {}) => ({
     ...{ realm, principal: { caller: `psk:${name}` } as ApprovableCall['principal'] },
@@ -88,9 +102,20 @@ export async function startApprovals(t: Test, rest = '') {
         return { event, caller, person, tool, client, host }
       })
 
-  return Object.assign({ ...issuer } as Pick<Issuer, 'app' | 'clock' | 'log' | 'corp' | 'person'>, {
-    ...{ realm, visitorOf, agentOf, program, recorded },
-  })
+  return Object.assign(
+    { ...issuer } as Pick<Issuer, 'app' | 'clock' | 'log' | 'corp' | 'person' | 'visitor'>,
+    {
+      ...{ realm, visitorOf, agentOf, program, recorded, open, send, answer },
+    },
+  )
 }
 
 type Issuer = Awaited<ReturnType<typeof startIssuer>>
+
+/** What the form of a page has sealed. */
+export function formIn(body: string): string | undefined {
+  const field = named(body, 'input').find((each) => attribute(each, 'name') === 'form')
+  return field && attribute(field, 'value')
+}
+
+export const titleIn = (body: string) => text(named(body, 'h1')[0]!)

@@ -2,6 +2,7 @@ import { PROVIDER_ICONS } from '@gatehouse/identity-providers'
 import type { Profile } from '@gatehouse/profile'
 import type { Page } from '@gatehouse/service-kit/pages'
 import { accountPage } from '../../src/pages/account.ts'
+import { callPage, callsPage, type ShownCall } from '../../src/pages/calls.ts'
 import { consentPage } from '../../src/pages/consent.ts'
 import type { Language } from '../../src/pages/languages.ts'
 import {
@@ -18,6 +19,7 @@ import {
   unsentPage,
 } from '../../src/pages/pages.ts'
 import { type ShownAgent, type ShownSession, sessionsPage } from '../../src/pages/sessions.ts'
+import { argumentLines } from '../../src/pages/visible.ts'
 
 export const IMAGES = 'https://auth.example.com/portals/main/images/'
 
@@ -72,6 +74,21 @@ export const agent = (special: Partial<ShownAgent> = {}): ShownAgent => ({
   ends: Date.UTC(2030, 0, 1, 16),
   ...special,
 })
+
+/** A call that waits since 2030, with what is special of it. */
+export const call = (special: Partial<ShownCall> = {}): ShownCall => ({
+  ...{ resource: 'https://notes.example.com/mcp', tool: 'delete_note' },
+  arguments: argumentLines({ id: 'shopping-2029', reason: 'Done long ago' }) ?? [],
+  ...{ clientHost: 'claude.ai', clientName: 'Claude', principal: undefined },
+  ...{ begun: Date.UTC(2030, 0, 1, 8), until: Date.UTC(2030, 0, 1, 8, 10) },
+  ...special,
+})
+
+/** The form of a page that asks about a call. */
+export const callForm = {
+  ...{ action: '/portals/main/account/calls/id', form: 'sealed' },
+  ...{ remember: 900_000, isOfAgent: true, hasStepUp: false },
+}
 
 /** What a consent page asks, with what is special of it. */
 export const asked = (special: Partial<Asked> = {}): Asked => ({
@@ -163,6 +180,26 @@ export function samples({
         ...{ ...ask, clientHost: undefined, redirectHost: '127.0.0.1:33418', isLoopback: true },
       }),
     ),
+    call: callPage({ ...reader, profile, call: call(), result: callForm, listHref: href }),
+    'call-of-another': callPage({
+      ...{ ...reader, profile, listHref: href },
+      call: call({
+        ...{ clientHost: undefined, clientName: title, principal: profile },
+        arguments: argumentLines({ text: `a\u202e${' '.repeat(50)}b`, nested: { id: [1, 2] } })!,
+      }),
+      result: { ...callForm, remember: undefined, isOfAgent: false },
+    }),
+    ...Object.fromEntries(
+      (['allowed', 'denied', 'ended', 'expired'] as const).map((result) => [
+        `call-${result}`,
+        callPage({ ...reader, profile, call: call(), result, listHref: href }),
+      ]),
+    ),
+    calls: callsPage({ ...reader, profile, calls: [{ ...call(), href }], accountHref: href }),
+    'calls-none': callsPage({ ...reader, profile, calls: [], accountHref: href }),
+    'account-with-calls': accountPage({
+      ...{ ...reader, profile, logoutHref: href, calls: { href, count: 2 } },
+    }),
     'sign-out': logoutPage({ ...reader, profile, action: '/logout', stayHref: href }),
     'signed-out': signedOutPage({
       ...reader,

@@ -4,6 +4,7 @@ import { CHECK_PATHS } from '../proxies/routes.ts'
 
 /** Everything that is served of a portal, by the method that is described. */
 const PORTAL = [
+  'DELETE /mcp-proxy/{*}',
   ...CHECK_PATHS.map(
     (path) => `GET ${path.replace(':policy', '{policy}').replace('*', '{*}') || '/'}`,
   ),
@@ -11,9 +12,12 @@ const PORTAL = [
   'GET /.well-known/oauth-authorization-server',
   'GET /.well-known/openid-configuration',
   'GET /account',
+  'GET /account/calls',
+  'GET /account/calls/{id}',
   'GET /authorize',
   'GET /authorize/granted',
   'GET /logout',
+  'GET /mcp-proxy/{*}',
   'GET /oauth2/callback',
   'GET /profile',
   'GET /profile.json',
@@ -22,11 +26,13 @@ const PORTAL = [
   'GET /return/{login}',
   'GET /sessions',
   'GET /signin',
+  'POST /account/calls/{id}',
   'POST /account/end',
   'POST /account/end-all',
   'POST /account/end-others',
   'POST /authorize',
   'POST /logout',
+  'POST /mcp-proxy/{*}',
   'POST /providers/{provider}/backchannel-logout',
   'POST /register',
   'POST /revoke',

@@ -1,0 +1,143 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { sendPage } from '@gatehouse/service-kit/pages'
+import type { FastifyReply } from 'fastify'
+import { Type } from 'typebox'
+import { endsAt } from '../account/end.ts'
+import { requireOwnForm } from '../account/logout.ts'
+import { sealValue, unsealValue } from '../keys/key-ring.ts'
+import { type CallForm, type CallOutcome, callPage, callsPage } from '../pages/calls.ts'
+import { endSessions } from '../session/ends.ts'
+import type { Visitor } from '../session/session.ts'
+import { isEnough } from '../sign-in/login.ts'
+import { demandOf } from '../sign-in/step-up.ts'
+import { pageUrl, purposeAt } from '../sites.ts'
+import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
+import { acceptForms } from '../web/forms.ts'
+import { readerOf } from '../web/reader.ts'
+import { type Realm, signInSiteOf } from '../web/realm.ts'
+import { redirect } from '../web/redirects.ts'
+import type { OpenedCall } from './approvals.ts'
+
+const LIST = '/account/calls'
+const CALL = `${LIST}/:id`
+/** Seconds after which the list is renewed. */
+const RENEWAL = '5'
+
+const params = Type.Object({ portal: Type.String(), id: Type.String() })
+const page = pageAnswer('The page.')
+const response = { 200: page, 303: TO_SIGN_IN, ...problemAnswers(403, 404, 503) }
+const common = { tags: ['account'], response }
+const LIST_SCHEMA = { ...common, summary: 'The calls of programs that wait for the person' }
+const CALL_SCHEMA = { ...common, summary: 'A call that the person may approve', params }
+const DECISION = Type.Enum(['once', 'remember', 'deny', 'end'])
+const DECIDE_SCHEMA = {
+  summary: 'Decide about a call by the form of its page',
+  tags: common.tags,
+  params,
+  body: Type.Object({ form: Type.String(), decision: DECISION }),
+  response: { ...response, ...problemAnswers(400, 413, 415) },
+}
+
+/** The contents of a form: a session, and the call that it has shown. */
+type FormKey = readonly [sid: string, id: string, begun: number]
+
+/** `GET /account/calls`, and the page and form of each call. */
+export const approvalRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  acceptForms(app)
+
+  app.get(LIST, { schema: LIST_SCHEMA }, async (request, reply) => {
+    const realm = signInSiteOf(request)
+    const visitor = await app.sessions.atSignIn(request, realm)
+    if (!visitor) return toSignIn(LIST, realm, reply)
+    const calls = (await app.approvals.list(visitor)).map(({ row, contents }) => {
+      return { ...contents, href: pageUrl(realm, `${LIST}/${row.key}`) }
+    })
+    const { profile, idle } = visitor.session
+    // Otherwise a session would not become idle in front of an empty chair.
+    if (idle === null) reply.header('refresh', RENEWAL)
+    const view = { ...readerOf(request, realm), profile, calls }
+    return sendPage(reply, 200, callsPage({ ...view, accountHref: pageUrl(realm, '/account') }))
+  })
+
+  app.get(CALL, { schema: CALL_SCHEMA }, async (request, reply) => {
+    const realm = signInSiteOf(request)
+    const visitor = await app.sessions.atSignIn(request, realm)
+    if (!visitor) return toSignIn(pathOf(request.params), realm, reply)
+    const call = await app.approvals.find(request.params.id, visitor)
+    return call ? sendCall(realm, visitor, call, reply) : reply.callNotFound()
+  })
+
+  app.post(CALL, { schema: DECIDE_SCHEMA }, async (request, reply) => {
+    const realm = signInSiteOf(request)
+    requireOwnForm(request, realm.site)
+    const visitor = await app.sessions.atSignIn(request, realm)
+    const { body } = request
+    const path = pathOf(request.params)
+    if (!visitor) return toSignIn(path, realm, reply)
+    const call = await app.approvals.find(request.params.id, visitor)
+    const form = unsealValue<FormKey>(body.form, app.keys.login, purposeAt(realm, 'call'))
+    if (!call || !isDeepStrictEqual(form, formKeyOf(visitor, call))) return reply.callNotFound()
+    const now = app.clock.now()
+    const unmet = call.policies.find((policy) => !isEnough(visitor, demandOf([policy]), now))
+    if (unmet) return toSignIn(path, realm, reply, unmet.name)
+    const { decision } = body
+    await app.approvals.decide(call, decision === 'end' ? 'deny' : decision, visitor, request)
+    if (decision === 'end' && call.row.agent !== null) {
+      const { caller: actor, session } = visitor
+      const ends = await endsAt(app, visitor.portal, { session: call.row.agent })
+      const ender = { endedBy: 'person', actor, actorName: session.profile.name?.full } as const
+      await endSessions(app, ends, ender, request)
+      return sendCall(realm, visitor, call, reply, 'ended')
+    }
+    // Somebody may have been quicker.
+    const decided = await app.approvals.find(request.params.id, visitor)
+    return decided ? sendCall(realm, visitor, decided, reply) : reply.callNotFound()
+  })
+}
+
+function formKeyOf({ session }: Visitor, { row, contents }: OpenedCall): FormKey {
+  return [session.sid, row.key, contents.begun]
+}
+
+/** Sends the page of a call: with a form, if it waits. */
+function sendCall(
+  realm: Realm,
+  visitor: Visitor,
+  call: OpenedCall,
+  reply: FastifyReply,
+  outcome = outcomeOf(call, reply.server.clock.now()),
+): FastifyReply {
+  const { row, contents, policies } = call
+  const { profile, person } = visitor.session
+  const form: CallForm = {
+    action: pageUrl(realm, `${LIST}/${row.key}`),
+    form: sealValue(formKeyOf(visitor, call), reply.server.keys.login, purposeAt(realm, 'call')),
+    remember: contents.approve.remember,
+    isOfAgent: row.agent !== null,
+    hasStepUp: policies.some(({ stepUp }) => stepUp),
+  }
+  const principal = row.person === person ? undefined : contents.principal
+  const page = callPage({
+    ...readerOf(reply.request, realm),
+    profile,
+    call: { ...contents, principal },
+    result: outcome ?? form,
+    listHref: pageUrl(realm, LIST),
+  })
+  return sendPage(reply, 200, page)
+}
+
+/** What has become of a call; undefined if it waits. */
+function outcomeOf({ row }: OpenedCall, now: number): CallOutcome | undefined {
+  if (row.state !== 'asked') return row.state as 'allowed' | 'denied'
+  return row.until > now ? undefined : 'expired'
+}
+
+function pathOf({ id }: { readonly id: string }): string {
+  return `${LIST}/${encodeURIComponent(id)}`
+}
+
+function toSignIn(path: string, realm: Realm, reply: FastifyReply, policy?: string): FastifyReply {
+  return redirect(reply, pageUrl(realm, '/signin', { rd: pageUrl(realm, path), policy }))
+}
