@@ -9,6 +9,7 @@ import { createReach, type Resource, refusalOf } from './programs.ts'
 import {
   type AccessRule,
   type Admission,
+  ANY_TOOL,
   ANYONE,
   admissionFor,
   fitOf,
@@ -63,7 +64,8 @@ function describeRules(rules: readonly AccessRule[], request: RuledRequest): str
     const members = tests.filter(([, test]) => test(request) === fit).map(([member]) => member)
     const required = requirementsOf(config)
     if (fit === 'no') return `rules[${index}]: does not fit (${members.join(', ')})`
-    if (fit === 'yes') return `rules[${index}]: fits: ${required}`
+    const how = config.tools?.includes(ANY_TOOL) ? 'fits any tool' : 'fits'
+    if (fit === 'yes') return `rules[${index}]: ${how}: ${required}`
     return `rules[${index}]: may fit (${members.join(', ')}): ${required}`
   })
   return first < 0 ? [...lines, 'rules: none fits'] : lines

@@ -85,15 +85,16 @@ export async function explain(
 
 type Forwarded = ReturnType<typeof readForwarded>
 
-/** The call of a tool as the MCP proxy reads it, if it is sent to the URL of a resource with an `upstream`. */
+/** The call of a tool: as its headers name it, or at the URL of a resource with an `upstream` as the MCP proxy reads it. */
 function withCall(gate: Gate, forwarded: Forwarded, options: ExplainOptions): Forwarded {
+  const { path, tool: name, arguments: text } = options
   const { upstream, url = '' } = gate.resourceAt(forwarded) ?? {}
-  const isProxied = upstream && new URL(url).pathname === options.path
-  if (options.tool === undefined || !isProxied) {
-    if (options.arguments === undefined) return forwarded
+  const isProxied = upstream && new URL(url).pathname === path
+  if (text !== undefined && !(name && isProxied))
     throw new UsageError('--arguments needs --tool, and the URL of a resource with an `upstream`')
-  }
-  const params = `{"name":${JSON.stringify(options.tool)},"arguments":${options.arguments ?? '{}'}}`
+  if (name === undefined || forwarded.method !== 'POST') return forwarded
+  if (!isProxied) return forwarded.withCall({ method: 'tools/call', name })
+  const params = `{"name":${JSON.stringify(name)},"arguments":${text ?? '{}'}}`
   const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`
   return forwarded.withCall(callOf(readMessage(Buffer.from(body))))
 }
@@ -204,12 +205,9 @@ async function principalOf(
   throw new UsageError(`the portal ${portal.name} has no key ${text.slice(KEY.length)}`)
 }
 
-/** The headers of a browser that opens a page, or asks before a call of another site, and of an MCP client. */
+/** The headers of a browser that opens a page, or asks before a call of another site, and none of an MCP client. */
 function headersOf(method: string, tool: string | undefined): Record<string, string> {
-  if (tool !== undefined) {
-    const name = `=?base64?${Buffer.from(tool).toString('base64')}?=`
-    return { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': name }
-  }
+  if (tool !== undefined) return {}
   if (method === 'OPTIONS')
     return { origin: 'https://gatehouse.invalid', 'access-control-request-method': 'GET' }
   return { 'sec-fetch-mode': 'navigate' }

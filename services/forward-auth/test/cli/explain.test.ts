@@ -300,7 +300,7 @@ t.test('a call that goes through the MCP proxy', async (t) => {
       'rules[1]: fits: signedIn, approval by the person',
       'decision: 200, passes, with an identity',
     ],
-    ['bob', { path: '/mcp', tool: 'Delete_Note' }, 'rules[2]: fits: signedIn'],
+    ['bob', { path: '/mcp', tool: 'Delete_Note' }, 'rules[2]: fits any tool: signedIn'],
     [
       'bob',
       { ...call, arguments: '{"folder":"drafts","folder":"inbox"}' },
