@@ -13,28 +13,27 @@ export const WAITING = {
   nextAt: 'integer',
 } as const
 
-type WaitingEvent = Pick<RecordOf<typeof WAITING>, 'id' | 'body' | 'at' | 'tries'>
+// What another replica claims at this moment is its own. What a clock wrote that was ahead delays nothing.
+const DUE = `
+  WHERE receiver = $1 AND (next_at <= $2 OR next_at > $2::bigint + ${DAY})
+  ORDER BY next_at, id LIMIT $3 FOR UPDATE SKIP LOCKED`
+
+/** A row, which may have more columns. */
+type WaitingEvent = RecordOf<typeof WAITING>
 type NewEvent = Pick<WaitingEvent, 'body' | 'at'>
 
 /** The outbox in such a table. The oldest events are dropped when more than `max` wait for a receiver. */
 export function outboxOn(db: Engine, table: Table, max: number) {
   const { name } = table
+  const findDue = table.select(DUE)
   const dropExcess = `
     DELETE FROM ${name} WHERE receiver = $1 AND id <= (
       SELECT id FROM ${name} WHERE receiver = $1 ORDER BY id DESC LIMIT 1 OFFSET ${max})`
-  // What another replica claims at this moment is its own. What a clock wrote that was ahead delays nothing.
-  const findDue = `
-    SELECT id, body, at, tries FROM ${name}
-    WHERE receiver = $1 AND (next_at <= $2 OR next_at > $2::bigint + ${DAY})
-    ORDER BY next_at, id LIMIT $3 FOR UPDATE SKIP LOCKED`
   return {
     /** Part of a write: adds an event for each of these receivers. */
     async enqueue(tx: Transaction, receivers: readonly string[], event: NewEvent): Promise<void> {
-      const row = { ...event, tries: 0, nextAt: event.at }
-      const added = table.addAll(
-        tx,
-        receivers.map((receiver) => ({ receiver, ...row })),
-      )
+      const rows = receivers.map((receiver) => ({ receiver, ...event, tries: 0, nextAt: event.at }))
+      const added = table.addAll(tx, rows)
       await Promise.all([added, ...receivers.map((receiver) => tx.run(dropExcess, receiver))])
     },
     claimDueEvents: (receiver: string, now: number, limit: number, until: number) =>

@@ -14,7 +14,7 @@ import {
   strictHttp,
   trust,
 } from '@gatehouse/service-kit/http'
-import { draining, reload } from '@gatehouse/service-kit/lifecycle'
+import { draining, loops, reload } from '@gatehouse/service-kit/lifecycle'
 import { errorReference, languageOf, sendPage } from '@gatehouse/service-kit/pages'
 import {
   type Logger,
@@ -37,6 +37,7 @@ import { check, checkRoutes, describeCheck, isRoutine } from './check/check.ts'
 import type { ForwardAuthConfig } from './config/schema.ts'
 import { probes } from './doctor/probes.ts'
 import { ERRORS, STATUS_OF } from './errors.ts'
+import { events } from './events.ts'
 import { logLimit } from './log-limit.ts'
 import { mcpProxyRoutes } from './mcp-proxy/routes.ts'
 import { openStreams } from './mcp-proxy/streams.ts'
@@ -162,6 +163,8 @@ async function registerServices(
   await app.register(sites, config)
   await app.register(trust, { ...config, lookup })
   await app.register(logins)
+  await app.register(loops)
+  await app.register(events, config)
   // A reload prepares this one last: it opens connections, which would have to be closed.
   await app.register(portals, { ...config, createFetch, findAgent })
   await app.register(assertions)

@@ -16,6 +16,7 @@ export async function describeApi(): Promise<object> {
       session: { lifetime: 1 },
       storage: { path },
       audit: { retention: 86_400_000 },
+      events: { receivers: [] },
       domains: [],
       portals: [],
     },

@@ -14,6 +14,8 @@ import {
 } from '../rules.ts'
 
 const ADDRESS = '^[^@\\s,?<>"]+@[^@\\s,?<>"]+$'
+/** The recipient that stands for the person whom an event is about. */
+export const PERSON = 'person'
 /** The name of the receiver that `events.webhook` configures. */
 const WEBHOOK = 'webhook'
 
@@ -24,8 +26,12 @@ const name = Type.String({
 
 const allowHttp = Flag('Whether plain http is allowed in `url`.')
 
-/** The options of the section `events`, by the types of the events that there are. */
-export function eventsOptions(types: readonly string[], description: string) {
+/**
+ * The options of the section `events`, by the types of the events that there are.
+ *
+ * @param person - what the recipient `person` stands for. Default: there is none
+ */
+export function eventsOptions(types: readonly string[], description: string, person = '') {
   const common = {
     events: Type.Array(Type.Enum([...types]), {
       minItems: 1,
@@ -90,10 +96,10 @@ export function eventsOptions(types: readonly string[], description: string) {
         user: Type.Optional(Text('User name, if the server asks for one.')),
         password: Type.Optional(Secret('Its password.', { minLength: 1 })),
         from: Type.String({ pattern: ADDRESS, description: 'Address of the sender.' }),
-        to: Type.Array(Type.String({ pattern: ADDRESS }), {
+        to: Type.Array(Type.String({ pattern: person ? `^${PERSON}$|${ADDRESS}` : ADDRESS }), {
           minItems: 1,
           maxItems: 20,
-          description: 'Addresses of the recipients.',
+          description: `Addresses of the recipients.${person}`,
         }),
         ...common,
       },

@@ -25,12 +25,15 @@ export interface NewEvent {
   readonly receivers: readonly string[]
   /** The key with which it is not sent again before `until`, unless `always`. */
   readonly once?: { readonly key: string; readonly until: number; readonly always?: boolean }
+  /** The e-mail address of the person whom it is about, sealed. */
+  readonly person?: string
 }
 
 /** An event that waits for one receiver. */
 export interface WaitingEvent extends Pick<NewEvent, 'body' | 'at'> {
   readonly id: number
   readonly tries: number
+  readonly person?: string | null
 }
 
 /** What receivers have not accepted yet. */
@@ -76,7 +79,7 @@ export class Outbox<Deps extends OutboxDeps = OutboxDeps> {
   }
 
   /** Has the receivers of its type get an event. Never throws, and is not waited for. */
-  add(event: EventHead, options: Pick<NewEvent, 'once'> = {}): void {
+  add(event: EventHead, options: Pick<NewEvent, 'once' | 'person'> = {}): void {
     const { store, clock, log } = this.deps
     const { type } = event
     const receivers = this.receivers
@@ -105,11 +108,11 @@ export class Outbox<Deps extends OutboxDeps = OutboxDeps> {
     }
   }
 
-  async #send(receiver: Receiver, { body }: WaitingEvent): Promise<boolean> {
+  async #send(receiver: Receiver, { body, person }: WaitingEvent): Promise<boolean> {
     const { clock, log } = this.deps
     const { signal } = this.#closing
     try {
-      await receiver.send(body, { now: clock.now(), signal })
+      await receiver.send(body, { now: clock.now(), signal }, person)
       return true
     } catch (error) {
       const reason = (error as Error).message

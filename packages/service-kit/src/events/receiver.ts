@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { createFetch } from '@gatehouse/net'
 import { requireNamedFile } from '../config/files.ts'
-import { ntfyTopic, type ReceiverConfig, type ReceiverOf } from './config.ts'
+import { ntfyTopic, PERSON, type ReceiverConfig, type ReceiverOf } from './config.ts'
 import { type EventHead, type EventText, paragraphsOf, shorten } from './text.ts'
 
 const TIMEOUT = 10_000
@@ -18,6 +18,8 @@ export interface Sender {
    * @param length - `brief` for short messages: Slack takes 2,000 characters in a part, ntfy 4,096 bytes
    */
   textOf(event: EventHead, length: 'brief' | 'whole'): EventText
+  /** Opens the sealed address of a person. */
+  personOf?(sealed: string): string | undefined
 }
 
 export interface Receiver {
@@ -27,9 +29,14 @@ export interface Receiver {
    * Delivers an event.
    *
    * @param body - the event as JSON
+   * @param person - the address of the person whom it is about, sealed
    * @throws Error if it was not accepted; its message holds no secret
    */
-  send(body: string, options: { readonly now: number; readonly signal: AbortSignal }): Promise<void>
+  send(
+    body: string,
+    options: { readonly now: number; readonly signal: AbortSignal },
+    person?: string | null,
+  ): Promise<void>
   close(): Promise<void>
 }
 
@@ -42,12 +49,15 @@ export function createReceiver(config: ReceiverConfig, sender: Sender): Receiver
   return {
     name,
     events,
-    async send(body, { signal }) {
+    async send(body, { signal }, person) {
+      const address = (person && sender.personOf?.(person)) ?? []
+      const to = config.to.flatMap((entry) => (entry === PERSON ? address : entry))
+      if (to.length === 0) return
       // Most services send no e-mail, and the module takes a while to load.
       const { sendEmail } = await import('./email.ts')
       const event: EventHead = JSON.parse(body)
       const text = sender.textOf(event, 'whole')
-      await sendEmail(event, text, { ...config, ca, service: sender.name }, signal)
+      await sendEmail(event, text, { ...config, to, ca, service: sender.name }, signal)
     },
     async close() {},
   }

@@ -1,15 +1,10 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
-import { text } from 'node:stream/consumers'
-import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { createTestCa } from '../../../../scripts/test/certificates.ts'
 import { sendEmail } from '../../src/events/email.ts'
 import type { EventText } from '../../src/events/text.ts'
-
-const PASSWORD = 'canary-of-the-password'
-const ca = await createTestCa()
-const certificate = ca.certificateFor('localhost', '127.0.0.1')
+import { ca, certificate, PASSWORD, startMailServer } from './mail-server.ts'
 
 const event = {
   id: '6f1c2d3e-0000-4000-8000-000000000000',
@@ -27,51 +22,11 @@ const description: EventText = {
   severity: 'warning',
 }
 
-interface Mail {
-  readonly from: string
-  readonly to: readonly string[]
-  readonly user: string | undefined
-  readonly secure: boolean
-  readonly raw: string
-}
-
-/** A real SMTP server on loopback that keeps what it takes. */
-async function startServer(t: Test, options: SMTPServerOptions = {}) {
-  const mails: Mail[] = []
-  const server = new SMTPServer({
-    ...certificate,
-    authOptional: true,
-    onAuth({ username, password }, _session, done) {
-      if (username === 'gatehouse' && password === PASSWORD) done(null, { user: username })
-      else done(new Error(`not your password: ${password}`))
-    },
-    async onData(stream, { envelope, user, secure }, done) {
-      const raw = await text(stream)
-      const from = envelope.mailFrom ? envelope.mailFrom.address : ''
-      const to = envelope.rcptTo.map(({ address }) => address)
-      mails.push({ from, to, user: user as string | undefined, secure, raw })
-      done()
-    },
-    ...options,
-  })
-  server.on('error', () => {})
-  const listener = server.listen(0, '127.0.0.1')
-  await once(listener, 'listening')
-  t.teardown(() => new Promise<void>((resolve) => server.close(() => resolve())))
-  const { port } = listener.address() as AddressInfo
-  const config = {
-    ...{ name: 'ops', type: 'email' as const, events: [], host: 'localhost', port, ca: ca.root },
-    service: 'cert-service',
-    ...{ from: 'certs@example.com', to: ['a@example.org', 'b@example.org'] },
-  }
-  return { mails, config }
-}
-
 const open = new AbortController().signal
 const login = { user: 'gatehouse', password: PASSWORD }
 
 t.test('an event is an e-mail in plain text', async (t) => {
-  const { mails, config } = await startServer(t, { secure: true })
+  const { mails, config } = await startMailServer(t, { secure: true })
   await sendEmail(event, description, { ...config, ...login, tls: 'implicit' }, open)
   const [mail] = mails
   t.match(mail, { from: 'certs@example.com', to: config.to, user: 'gatehouse', secure: true })
@@ -96,11 +51,11 @@ t.test('an event is an e-mail in plain text', async (t) => {
 })
 
 t.test('the connection is protected as it is configured', async (t) => {
-  const starttls = await startServer(t)
+  const starttls = await startMailServer(t)
   await sendEmail(event, description, { ...starttls.config, ...login }, open)
   t.match(starttls.mails, [{ secure: true, user: 'gatehouse' }])
 
-  const plain = await startServer(t, { disabledCommands: ['STARTTLS'] })
+  const plain = await startMailServer(t, { disabledCommands: ['STARTTLS'] })
   await t.rejects(
     sendEmail(event, description, plain.config, open),
     'it does not fall back to plain text',
@@ -115,20 +70,20 @@ t.test('the connection is protected as it is configured', async (t) => {
       sendEmail(event, description, { ...starttls.config, ...change }, open),
       /ETLS|ESOCKET/,
     )
-  const implicit = await startServer(t, { secure: true })
+  const implicit = await startMailServer(t, { secure: true })
   for (const server of [implicit, starttls]) {
     const named = { ...server.config, host: '127.0.0.1' }
     const tls = server === implicit ? 'implicit' : 'starttls'
     await sendEmail(event, description, { ...named, tls }, open)
     const other = { ...certificate, ...ca.certificateFor('other.test') }
-    const impostor = await startServer(t, { ...other, secure: server === implicit })
+    const impostor = await startMailServer(t, { ...other, secure: server === implicit })
     await t.rejects(sendEmail(event, description, { ...impostor.config, ...login, tls }, open))
     t.strictSame(impostor.mails, [], 'a certificate for another name')
   }
 })
 
 t.test('a refusal is an error without what the server says', async (t) => {
-  const { config } = await startServer(t, { secure: true })
+  const { config } = await startMailServer(t, { secure: true })
   const sent = { ...config, tls: 'implicit' } as const
   const wrong = { user: 'gatehouse', password: `${PASSWORD}-wrong` }
   const refused = await sendEmail(event, description, { ...sent, ...wrong }, open).catch(
@@ -137,7 +92,7 @@ t.test('a refusal is an error without what the server says', async (t) => {
   t.match(refused.message, /^SMTP localhost:\d+: AUTH PLAIN was answered 535$/)
   t.notMatch(`${refused.stack} ${JSON.stringify(refused)}`, PASSWORD)
 
-  const full = await startServer(t, {
+  const full = await startMailServer(t, {
     secure: true,
     onRcptTo: (_address, _session, done) =>
       done(Object.assign(new Error('no such user'), { responseCode: 550 })),
@@ -153,7 +108,7 @@ t.test('a server that says nothing is not waited for when the service stops', as
   const silent = createServer()
   await once(silent.listen(0, '127.0.0.1'), 'listening')
   t.teardown(() => silent.close())
-  const { config } = await startServer(t)
+  const { config } = await startMailServer(t)
   for (const tls of ['implicit', 'starttls', 'off'] as const) {
     const closing = new AbortController()
     const { port } = silent.address() as AddressInfo

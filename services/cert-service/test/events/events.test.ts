@@ -95,7 +95,7 @@ t.test('the queue of events', async (t) => {
     await store.addEvent({ body: 'now', at: NOW, receivers })
     const [first] = await store.claimDueEvents('webhook', NOW, 9, NOW)
     t.strictSame(await store.claimDueEvents('webhook', NOW, 9, NOW), [
-      { id: 2, body: 'now', at: NOW, tries: 0 },
+      { id: 2, receiver: 'webhook', body: 'now', at: NOW, tries: 0, nextAt: NOW },
     ])
     await store.delayEvent(first!.id, NOW + 5)
     t.strictSame(

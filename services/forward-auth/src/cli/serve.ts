@@ -23,6 +23,7 @@ export function serve(options: ServeOptions<ForwardAuthConfig>) {
         'log',
         'storage',
         'audit',
+        'events',
       ],
       params: ['portal', 'provider'],
       build: buildApp,

@@ -3,6 +3,7 @@ import { kindOf, PROVIDER_RULES, type ProviderConfig } from '@gatehouse/identity
 import { isUnder, parseCidr, parseHost } from '@gatehouse/net'
 import { compileAllow } from '@gatehouse/profile'
 import { type Loaded, type LoadSettings, loadConfig } from '@gatehouse/service-kit/config'
+import { checkEvents } from '@gatehouse/service-kit/events'
 import {
   applyRules,
   applyToEach,
@@ -48,6 +49,7 @@ const RULES: readonly ConfigRule<ForwardAuthConfig>[] = [
   checkOverlaps,
   ({ portals }) => checkUnique('/portals', portals),
   checkStorage,
+  checkEvents,
   (config) =>
     applyToEach(config.portals, '/portals', [
       ...PORTAL_RULES,

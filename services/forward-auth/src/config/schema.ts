@@ -12,6 +12,7 @@ import {
   Secret,
   Text,
 } from '@gatehouse/service-kit/config'
+import { eventsOptions } from '@gatehouse/service-kit/events'
 import { type Static, Type } from 'typebox'
 import { COLOR_PATTERN } from '../pages/colors.ts'
 import { StorageSchema } from '../store/storage-schema.ts'
@@ -214,6 +215,12 @@ const SHARED_KEYS = {
     'is missing: with storage.url, all instances need the same keys. Make one with `openssl rand -hex 32`, and give it to each of them',
 }
 
+const { receivers } = eventsOptions(
+  ['approval-requested'],
+  'Each is told when an agent waits for a person, at least once for each call. Delivery is retried for a day.',
+  ' `person` is the person whom the agent acts for, if the provider has verified an address.',
+)
+
 export const ForwardAuthSchema = Type.Object(
   {
     server: ServerSchema,
@@ -234,6 +241,7 @@ export const ForwardAuthSchema = Type.Object(
         description: 'How long the audit trail of sign-ins and refusals is kept.',
       }),
     }),
+    events: Type.Object({ receivers }),
     domains: Type.Array(DomainSchema, {
       minItems: 1,
       description: 'Cookie domains and the hosts of their sign-in pages.',

@@ -2,6 +2,7 @@ import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ProviderConfig } from '@gatehouse/identity-providers'
 import { parseHost } from '@gatehouse/net'
+import { checkEventFiles } from '@gatehouse/service-kit/events'
 import {
   applyToEach,
   type ConfigRule,
@@ -42,6 +43,7 @@ const START_RULES: readonly ConfigRule<ForwardAuthConfig>[] = [
   ({ server }) => (server.tls ? checkTlsFiles('/server/tls', server.tls) : []),
   ({ server }) => checkCertificateFile('/server/tls/clientCaFile', server.tls?.clientCaFile),
   checkStorage,
+  checkEventFiles,
   ({ portals }) =>
     applyToEach(portals, '/portals', [
       ({ providers }) => applyToEach(providers, '/providers', [checkAssertion]),

@@ -1,8 +1,10 @@
 import type { Clock } from '@gatehouse/service-kit/clock'
+import type { EventStore } from '@gatehouse/service-kit/events'
 import type { HealthReport } from '@gatehouse/service-kit/http'
 import {
   columns,
   type Engine,
+  outboxOn,
   type Parameter,
   type RowOf,
   type Transaction,
@@ -27,7 +29,16 @@ import {
   type SessionRow,
   type StoreOptions,
 } from './store.ts'
-import { APPROVALS, COMPLETED, CONSENTS, ENDING, EVENTS, type MARKS, SESSIONS } from './tables.ts'
+import {
+  APPROVALS,
+  COMPLETED,
+  CONSENTS,
+  ENDING,
+  EVENTS,
+  type MARKS,
+  OUTBOX,
+  SESSIONS,
+} from './tables.ts'
 
 /** Rows that are added, or looked for, at once. */
 const PAGE = 1_000
@@ -37,6 +48,9 @@ const TOUCHED = 300
 const MAX_REMOVED = 100
 /** Ms for which no sign-in is under way. */
 const SIGN_IN = 3_600_000
+/** Events that wait for one receiver, and for how many ms. */
+const MAX_WAITING = 1_000
+const MAX_WAIT = 86_400_000
 /** The pause between two reads after which changes may have been missed, in ms. */
 const MAX_PAUSE = 600_000
 /** The margin of a time at which a session was last seen, in ms: it is written by the minute. */
@@ -122,6 +136,8 @@ export abstract class AuthStore {
    * are never cut off from each other.
    */
   abstract readonly staleness: (() => Error | undefined) | undefined
+  /** What receivers of events have not accepted yet. */
+  readonly outbox: EventStore
   readonly #engine: Engine
   readonly #log: StoreOptions['log']
   /** Whether something has failed since the last check, which was logged. */
@@ -139,6 +155,14 @@ export abstract class AuthStore {
     this.#engine = engine
     this.clock = clock
     this.#log = log
+    const { enqueue, ...outbox } = outboxOn(engine, OUTBOX, MAX_WAITING)
+    this.outbox = {
+      ...outbox,
+      addEvent: ({ body, at, receivers, person }) => {
+        const row = { body, at, person, ...this.#lasting(at + MAX_WAIT, 0) }
+        return this.#write((tx) => enqueue(tx, receivers, row))
+      },
+    }
   }
 
   /** Learns what matters of the events there are, before it resolves, and later those of any instance. */

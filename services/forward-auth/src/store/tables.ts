@@ -1,4 +1,4 @@
-import { type Migration, Table } from '@gatehouse/store'
+import { type Migration, Table, WAITING } from '@gatehouse/store'
 
 /** The time when a row has ended by the clock, in ms, and the same by the running time of the store. */
 const LASTING = { until: 'integer', due: 'integer' } as const
@@ -96,8 +96,19 @@ export const APPROVALS = new Table(
   },
 )
 
+/** What receivers have not accepted yet. */
+export const OUTBOX = new Table(
+  'outbox',
+  { ...WAITING, person: 'text?', ...LASTING }, // `person`: an e-mail address, sealed
+  {
+    indexes: ['next_at', 'id'].map(
+      (column) => `CREATE INDEX outbox_${column} ON outbox (receiver, ${column})`,
+    ),
+  },
+)
+
 /** The tables whose rows end. */
-export const ENDING: readonly Table[] = [MARKS, EVENTS, COMPLETED, CONSENTS, APPROVALS]
+export const ENDING: readonly Table[] = [MARKS, EVENTS, COMPLETED, CONSENTS, APPROVALS, OUTBOX]
 
 /** Secrets; in a folder they are files. */
 export const SECRETS = new Table('secrets', { name: 'text', sealed: 'text' }, { key: ['name'] })

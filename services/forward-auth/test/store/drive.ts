@@ -34,6 +34,11 @@ export async function driveAll(store: AuthStore): Promise<void> {
   const remembered = approval('tool', { agent: 'x', state: 'remembered' })
   await store.decideApproval(approval('call', { agent: 'x', state: 'allowed' }), remembered)
   await store.useApproval('call')
+  await store.outbox.addEvent({ body: '{}', at: now, receivers: ['ops'], person: 'sealed' })
+  for (const { id } of await store.outbox.claimDueEvents('ops', now, 1, now + HOUR)) {
+    await store.outbox.delayEvent(id, now)
+    await store.outbox.deleteEvent(id)
+  }
   await store.endSessions({ sid: 'x' })
   await store.endSessions({ person: row.person, except: 'b' })
   await store.endSessions({ subject: 'subject of b', issuedUntil: 1 })
@@ -66,12 +71,21 @@ export const KNOWN_BY: Readonly<Record<'sqlite' | 'postgres', Readonly<Record<st
 
 /** The sources whose statements are driven. */
 export const SOURCES = {
-  both: ['auth-store.ts'],
+  both: ['auth-store.ts', '../../../../packages/store/src/outbox.ts'],
   sqlite: ['sqlite/sqlite-store.ts'],
   postgres: ['postgres/postgres-store.ts', 'postgres/audit-table.ts', 'postgres/sealed-secrets.ts'],
 }
 /** Tables that grow with people. */
-export const LARGE = ['sessions', 'visits', 'marks', 'events', 'completed', 'consents', 'approvals']
+export const LARGE = [
+  'sessions',
+  'visits',
+  'marks',
+  'events',
+  'completed',
+  'consents',
+  'approvals',
+  'outbox',
+]
 /** What sessions of one portal have. */
 export const sqlOf = (table: string, column: string): string | undefined =>
   ({
