@@ -73,8 +73,7 @@ function describeRules(rules: readonly AccessRule[], request: RuledRequest): str
 
 function requirementsOf({ require, approve, limit }: RuleConfig): string {
   const approval = approve ? [`approval by ${approve.approver ?? 'the person'}`] : []
-  const rate = limit === undefined ? [] : [`at most ${limit}`]
-  return [require, approval, rate].flat().join(', ')
+  return [require, approval, limit ? `at most ${limit}` : []].flat().join(', ')
 }
 
 function describeAdmission({ demanded, purpose, isClosed }: Admission): string[] {

@@ -3,25 +3,25 @@ import type { ForwardAuthConfig, PortalConfig } from '../config/schema.ts'
 import { redirectUriOf } from '../sign-in/redirect-uri.ts'
 import { pageUrl, type Site, sitesOf } from '../sites.ts'
 
-/** The URIs of each provider, but for those of some types, at each sign-in host of a configuration without faults. */
+/** Lines with the URIs of each provider, but for those of some types, at each sign-in host of a configuration without faults. */
 function urisOf(
   config: ForwardAuthConfig,
   excludedTypes: readonly string[],
   urisAt: (portal: PortalConfig, site: Site, provider: string) => readonly string[],
-) {
+): readonly string[] {
   return config.portals.flatMap((portal) =>
     portal.providers
       .filter(({ type }) => !excludedTypes.includes(type))
       .flatMap(({ name: provider }) =>
         sitesOf(config)
           .flatMap((site) => urisAt(portal, site, provider))
-          .map((uri) => ({ portal: portal.name, provider, uri })),
+          .map((uri) => `${portal.name}/${provider}: ${uri}`),
       ),
   )
 }
 
 /** The redirect URIs, for each provider that people sign in at. */
-export const redirectUris = (config: ForwardAuthConfig) =>
+const redirectUris = (config: ForwardAuthConfig) =>
   urisOf(config, ['tailscaleWhois'], (portal, site, name) => [redirectUriOf(site, portal, name)])
 
 /** The URIs of sign-out, for providers that have it: people return to the first, logout tokens go to the second. */
@@ -33,25 +33,35 @@ const signOutUris = (config: ForwardAuthConfig) =>
   )
 
 /** The places where rules name tools, so that every other request is refused. */
-function closedPlaces({ portals }: ForwardAuthConfig) {
+function closedPlaces({ portals }: ForwardAuthConfig): readonly string[] {
   return portals.flatMap(({ name, rules }) =>
     rules
       .filter(({ tools, mcpMethods }) => tools ?? mcpMethods)
       .flatMap(({ hosts = ['*'], paths = ['/*'] }) =>
-        hosts.flatMap((host) => paths.map((path) => ({ portal: name, place: `${host}${path}` }))),
+        hosts.flatMap((host) => paths.map((path) => `${name}: ${host}${path}`)),
       ),
   )
 }
 
-/** Lines for the operator: what to register, and what is closed. */
+/** Where the MCP proxy serves resources. */
+function proxiedResources({ portals, server }: ForwardAuthConfig): readonly string[] {
+  return portals.flatMap(({ name, resources }) =>
+    resources.flatMap(({ url, upstream }) =>
+      upstream
+        ? `${url} to ${server.basePath}/portals/${name}/mcp-proxy${new URL(url).pathname}`
+        : [],
+    ),
+  )
+}
+
+/** Lines for the operator: what to register, what the proxy has to do, and what is closed. */
 export function describeConfig(config: ForwardAuthConfig): string {
-  const places = closedPlaces(config).map(({ portal, place }) => `  ${portal}: ${place}\n`)
   const hasKeys = config.portals.some(({ callers }) => callers?.keys[0])
   return [
-    describeUris('Redirect URI to register at each provider:', redirectUris(config)),
-    describeUris(OF_SIGN_OUT, signOutUris(config)),
-    places.length > 0 ? CLOSED : '',
-    ...new Set(places),
+    describeLines('Redirect URI to register at each provider:', redirectUris(config)),
+    describeLines(OF_SIGN_OUT, signOutUris(config)),
+    describeLines(CLOSED, closedPlaces(config)),
+    describeLines('Resources that the proxy sends to Gatehouse:', proxiedResources(config)),
     hasKeys ? KEYS : '',
   ].join('')
 }
@@ -63,9 +73,9 @@ const KEYS =
   'API keys: the proxy has to give apps the `Authorization` of the check, or they get the keys.\n'
 
 const CLOSED =
-  'Only calls that a rule with `tools` or `mcpMethods` fits for certain pass here, and what an earlier rule fits:\n'
+  'Only calls that a rule with `tools` or `mcpMethods` fits for certain pass here, and what an earlier rule fits:'
 
-function describeUris(title: string, uris: ReturnType<typeof redirectUris>): string {
-  const lines = uris.map(({ portal, provider, uri }) => `  ${portal}/${provider}: ${uri}\n`)
-  return lines.length > 0 ? `${title}\n${[...new Set(lines)].join('')}` : ''
+function describeLines(title: string, lines: readonly string[]): string {
+  const texts = [title, ...new Set(lines.map((line) => `  ${line}`))]
+  return lines.length > 0 ? `${texts.join('\n')}\n` : ''
 }

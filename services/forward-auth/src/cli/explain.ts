@@ -95,8 +95,8 @@ function withCall(gate: Gate, forwarded: Forwarded, options: ExplainOptions): Fo
   if (name === undefined || forwarded.method !== 'POST') return forwarded
   if (!isProxied) return forwarded.withCall({ method: 'tools/call', name })
   const params = `{"name":${JSON.stringify(name)},"arguments":${text ?? '{}'}}`
-  const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`
-  return forwarded.withCall(callOf(readMessage(Buffer.from(body))))
+  const body = Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`)
+  return forwarded.withCall(callOf(readMessage(body)))
 }
 
 const PASSES = {

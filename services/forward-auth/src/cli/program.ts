@@ -174,10 +174,7 @@ const doctor: Command = {
     '--tool NAME':
       'ask the MCP server at URL itself whether it runs this tool when headers name another: a harmless one without arguments',
   },
-  examples: [
-    'gatehouse-auth doctor https://app.example.com',
-    'gatehouse-auth doctor http://127.0.0.1:8080/mcp --tool whoami',
-  ],
+  examples: ['gatehouse-auth doctor https://app.example.com'],
   async run({ config, progress, words: [url = ''], options }) {
     const {
       ca: caFile,

@@ -14,10 +14,8 @@ const headersOf = (tool: string) => ({ ...callHeaders(CALL), 'mcp-name': tool })
 function liesAbout(tool: string) {
   const [call, oldCall] = [callOf(tool, VERSION), callOf(tool)]
   const other = headersOf(OTHER)
-  const encoded = headersOf(`=?base64?${Buffer.from(OTHER).toString('base64')}?=`)
   return [
     ['another tool', other, call],
-    ['another tool in Base64', encoded, call],
     ['another tool, for a call of an older version', other, oldCall],
     ['another tool, for a batch', other, [oldCall]],
     ['a later version', { ...other, 'mcp-protocol-version': LATER }, callOf(tool, LATER)],

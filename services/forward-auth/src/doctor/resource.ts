@@ -3,8 +3,6 @@ import { HANGS, type HttpClient } from './client.ts'
 import { type Finding, fault } from './diagnose.ts'
 import { createMcpClient, mcpRequest } from './mcp-client.ts'
 
-const CHALLENGE = 'without resource_metadata in WWW-Authenticate'
-
 /** Asks for the resources of an app without a token: where that leads, and whether other paths lead to an MCP server. */
 export async function* examineResources(
   { name, programs: { resources } }: Pick<Gate, 'name' | 'programs'>,
@@ -17,13 +15,12 @@ export async function* examineResources(
     const { pathname } = new URL(url)
     const { status, headers, error } = await sendTo(url)
     if (status !== 401 || !headers['www-authenticate']?.includes('resource_metadata='))
-      yield fault('challenge', `${url} answers ${status} ${CHALLENGE}.`)
+      yield fault('challenge', `${url} answers ${status} without resource_metadata.`)
     // A check answers problem details.
     else if (upstream && !error)
       yield fault('other', `${url} leads to a check, not to /portals/${name}/mcp-proxy${pathname}.`)
     const base = pathname.replace(/\/$/, '')
-    const paths = ['/sse', '/messages', `${base}/`, `/${base}`, `${base}/x`]
-    for (const path of paths) {
+    for (const path of ['/sse', '/messages', `${base}/`, `/${base}`, `${base}/x`]) {
       const target = `${origin}${path}`
       const stream = await ask(new URL(target), { headers: { accept: 'text/event-stream' } })
       const { result, error, body } = await sendTo(target)

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
-import { describeConfig, redirectUris } from '../../src/cli/describe.ts'
+import { describeConfig } from '../../src/cli/describe.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
 
 const CORP =
@@ -25,30 +25,19 @@ portals:
   - { name: main, allow: anyone, providers: [${CORP}, ${GITHUB}, ${TAILNET}] }
   - { name: old, sharedCallback: true, providers: [${CORP}, ${TAILNET}] }
 `)
-  t.strictSame(
-    redirectUris(config).map(({ portal, provider, uri }) => [portal, provider, uri]),
-    [
-      ...['https://auth.example.com', 'https://example.org'].map((origin) => [
-        'main',
-        'corp',
-        `${origin}/gate/portals/main/providers/corp/callback`,
-      ]),
-      ...['https://auth.example.com', 'https://example.org'].map((origin) => [
-        'main',
-        'github',
-        `${origin}/gate/portals/main/providers/github/callback`,
-      ]),
-      ...['https://auth.example.com', 'https://example.org'].map((origin) => [
-        'old',
-        'corp',
-        `${origin}/gate/portals/old/oauth2/callback`,
-      ]),
-    ],
-  )
-  t.match(
-    describeConfig(config),
-    '\n  main/github: https://example.org/gate/portals/main/providers/github/callback\n',
-  )
+  const [redirects] = describeConfig(config).split('If the provider')
+  const lines = [
+    ...['https://auth.example.com', 'https://example.org'].map(
+      (origin) => `  main/corp: ${origin}/gate/portals/main/providers/corp/callback`,
+    ),
+    ...['https://auth.example.com', 'https://example.org'].map(
+      (origin) => `  main/github: ${origin}/gate/portals/main/providers/github/callback`,
+    ),
+    ...['https://auth.example.com', 'https://example.org'].map(
+      (origin) => `  old/corp: ${origin}/gate/portals/old/oauth2/callback`,
+    ),
+  ]
+  t.equal(redirects, `Redirect URI to register at each provider:\n${lines.join('\n')}\n`)
 })
 
 t.test('lists none for a provider without a sign-in page', async (t) => {
@@ -103,5 +92,23 @@ portals:
     describeConfig(config),
     'Only calls that a rule with `tools` or `mcpMethods` fits for certain pass here, and what an earlier rule fits:\n' +
       '  main: mcp.example.com/mcp/*\n  main: */*\n',
+  )
+})
+
+t.test('names where the proxy has to send resources', async (t) => {
+  const config = await load(`
+server: { basePath: /gate, trustedProxies: [10.0.0.2] }
+domains: [{ domain: example.com }]
+portals:
+  - name: main
+    providers: [${TAILNET}]
+    resources:
+      - { url: "https://a.example.com/mcp", authorizationServers: ["https://id.example.com"], upstream: { url: "http://a/mcp" } }
+      - { url: "https://b.example.com/mcp", authorizationServers: ["https://id.example.com"] }
+`)
+  t.equal(
+    describeConfig(config),
+    'Resources that the proxy sends to Gatehouse:\n' +
+      '  https://a.example.com/mcp to /gate/portals/main/mcp-proxy/mcp\n',
   )
 })

@@ -21,10 +21,10 @@ async function examine(port: number) {
   )
 }
 
-const COMPARES = /^This server compares headers and body: whoami ran in 0 of 8 calls/
+const COMPARES = /^This server compares headers and body: whoami ran in 0 of 7 calls/
 const OLDER =
   /older versions of MCP only: .* refuses every call \(400, error -32\d+\)\. Give .*`upstream`/
-const RUNS = /^This server runs whatever the body says: whoami in 8 of 8 calls/
+const RUNS = /^This server runs whatever the body says: whoami in 7 of 7 calls/
 
 t.test('real servers', async (t) => {
   const table: [sdk: Sdk, runs: number, text: RegExp][] = [
@@ -32,8 +32,8 @@ t.test('real servers', async (t) => {
     [1, 1, OLDER],
     [
       1.12,
-      9,
-      /^This server runs whatever the body says: whoami in 8 of 16 .* as another tool\. Give/,
+      8,
+      /^This server runs whatever the body says: whoami in 7 of 14 .* as another tool\. Give/,
     ],
   ]
   for (const [sdk, runs, text] of table)
@@ -122,7 +122,7 @@ t.test('servers that are written by hand', async (t) => {
     [
       'only in a session',
       inSession(() => [200, RESULT]),
-      /in 8 of 16 .* another tool\. Give/,
+      /in 7 of 14 .* another tool\. Give/,
       'server',
     ],
     [

@@ -89,7 +89,7 @@ t.test('a resource that is not sent to the MCP proxy', async (t) => {
   t.strictSame(await find({}), [
     `other: ${RESOURCE} leads to a check, not to /portals/main/mcp-proxy/mcp.`,
   ])
-  const lacking = 'without resource_metadata in WWW-Authenticate'
+  const lacking = 'without resource_metadata'
   t.strictSame(await find({ '/mcp': toServer(server.port) }), [
     `challenge: ${RESOURCE} answers 200 ${lacking}.`,
   ])
