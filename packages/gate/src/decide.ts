@@ -197,7 +197,12 @@ export function decide(input: CheckInput): Decision {
   return ALLOW
 }
 
-const CLOSED: Decision = { outcome: 'forbidden', refusal: { reason: 'tools' }, isClosed: true }
+/** No rule lets a call of MCP pass for certain. */
+export const CLOSED: Decision = {
+  outcome: 'forbidden',
+  refusal: { reason: 'tools' },
+  isClosed: true,
+}
 
 /** Passes if one of the admissions lets it pass; otherwise the one that asks for the fewest scopes says what is missing. */
 function decideAny(input: CheckInput, admissions: readonly Admission[]): Decision {

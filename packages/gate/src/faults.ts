@@ -39,7 +39,7 @@ export function gateRules(
     isWhole(gate) && applyRules(gate, compiled).every(({ isWarning }) => isWarning)
   return [
     ...compiled,
-    (gate) => (isCompiled(gate) ? [...checkKeys(gate), ...checkArguments(gate)] : []),
+    (gate) => (isCompiled(gate) ? [...checkKeys(gate), ...checkUpstreams(gate)] : []),
     checkHeaders,
     checkAssertionClaims,
     (gate) => checkCallers(gate, domains),
@@ -146,6 +146,7 @@ function checkRules({ rules, policies }: GateConfig, domains: Domains): Fault[] 
     ({ from = [] }) => applyToEach(from, '/from', [(text) => checkNetwork(text)]),
     ({ require }) => checkRequire(require, named),
     checkCalls,
+    (rule) => checkApprove(rule, policies),
   ])
   if (!isWhole(rules)) return faults
   const warnings = [checkShadowed, checkToolLengths, checkOlderPaths]
@@ -188,25 +189,64 @@ function checkCalls({ tools, mcpMethods, methods }: RuleConfig): Fault[] {
   ]
 }
 
-/** The faults of policies that read arguments, and of rules that require them, where no `upstream` shows any. */
-function checkArguments({ policies, rules, resources }: GateConfig): Fault[] {
+/** The faults of policies and rules that are about what only an `upstream` shows. */
+function checkUpstreams({ policies, rules, resources }: GateConfig): Fault[] {
   const compiled = [...createPolicies(policies).values()]
   const readers = compiled.filter(({ condition }) => condition?.readsArguments)
   const urls = resources.flatMap(({ url, upstream }) => (upstream ? new URL(url) : []))
-  const message = 'reads arguments of tools: give the resource of these tools an `upstream`'
-  if (urls.length === 0) return readers.map(({ name }) => ({ path: `/policies/${name}`, message }))
-  return rules.flatMap(({ hosts = ['*'], paths, tools, require }, index) => {
-    const reader = readers.find(({ name }) => [require].flat().includes(`${name}`))
-    // A rule for tools without paths closes the rest of its hosts.
-    const patterns = paths ?? [tools ? undefined : '/*']
-    const isShown = (host: string, path: string | undefined) =>
-      urls.some(
-        (url) => url.hostname === host && (!path || coversPath(pathsBelow(url), compilePath(path))),
-      )
-    const isWithin = hosts.every((host) => patterns.every((path) => isShown(host, path)))
-    const todo = `requires ${reader?.name}, which reads arguments of tools: name only hosts and paths of ${urls.join(', ')}`
-    return faultIf(reader !== undefined && !isWithin, `/rules/${index}`, todo)
-  })
+  if (urls.length === 0 && readers.length > 0)
+    return readers.map(({ name }) => ({
+      path: `/policies/${name}`,
+      message: 'reads arguments of tools: give the resource of these tools an `upstream`',
+    }))
+  const todo =
+    urls.length > 0
+      ? `name only hosts and paths of ${urls.join(', ')}`
+      : 'give the resource of these tools an `upstream`'
+  return applyToEach(rules, '/rules', [
+    (rule) => {
+      const reader = readers.find(({ name }) => [rule.require].flat().includes(`${name}`))
+      const reasons = [
+        reader && `requires ${reader.name}, which reads arguments of tools`,
+        rule.approve && 'has a person approve calls',
+        rule.limit && 'limits calls',
+      ]
+      const reason = reasons.find(Boolean)
+      return faultIf(reason !== undefined && !isWithin(rule, urls), '', `${reason}: ${todo}`)
+    },
+  ])
+}
+
+/** Whether a rule is for nothing but what is at and below some URLs. */
+function isWithin({ hosts = ['*'], paths, tools }: RuleConfig, urls: readonly URL[]): boolean {
+  // A rule for tools without paths closes the rest of its hosts.
+  const patterns = paths ?? [tools ? undefined : '/*']
+  const isShown = (host: string, path: string | undefined) =>
+    urls.some(
+      (url) => url.hostname === host && (!path || coversPath(pathsBelow(url), compilePath(path))),
+    )
+  return hosts.every((host) => patterns.every((path) => isShown(host, path)))
+}
+
+/** The faults of how a person approves: whoever may, and how they sign in, are policies. */
+function checkApprove({ approve }: RuleConfig, policies: GateConfig['policies']): Fault[] {
+  const { approver, stepUp } = approve ?? {}
+  const demand = stepUp === undefined ? undefined : policies[stepUp]
+  const demandsNothing = typeof demand === 'string' || !(demand?.acr ?? demand?.maxAge)
+  return [
+    ...Object.entries({ approver, stepUp }).flatMap(([member, name]) =>
+      faultIf(
+        name !== undefined && !Object.hasOwn(policies, name),
+        `/approve/${member}`,
+        `is no policy: ${name}`,
+      ),
+    ),
+    ...faultIf(
+      demand !== undefined && demandsNothing,
+      '/approve/stepUp',
+      `demands no new sign-in: give the policy ${stepUp} \`maxAge\` or \`acr\``,
+    ),
+  ]
 }
 
 /** A server is told of the tools of all rules of a place in one header. */

@@ -57,7 +57,7 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
     { method, scheme, target }: { method: string; scheme: 'http' | 'https'; target: string },
     headers: IncomingHttpHeaders,
     urlHeader: string | undefined,
-    call?: McpCall,
+    mcp?: { readonly call: McpCall | undefined },
   ) {
     const port = scheme === 'https' ? ':443' : ':80'
     const isDefault = authority.endsWith(port)
@@ -71,12 +71,12 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
     this.target = target
     this.#headers = headers
     this.#urlHeader = urlHeader
-    this.#mcp = call && { call }
+    this.#mcp = mcp
   }
 
-  /** The same request with the call that its body makes. */
-  withCall(call: McpCall): ForwardedRequest<Site> {
-    return new ForwardedRequest(this, this, this.#headers, this.#urlHeader, call)
+  /** The same request with a call, whatever its headers name. @param call - undefined if it is not known */
+  withCall(call: McpCall | undefined): ForwardedRequest<Site> {
+    return new ForwardedRequest(this, this, this.#headers, this.#urlHeader, { call })
   }
 
   /** The URL in ASCII, without a backslash. */

@@ -3,7 +3,14 @@ import type { Host } from '@gatehouse/net'
 import { ANY_ARGUMENTS, compileCondition, type McpCall, ProfileError } from '@gatehouse/profile'
 import type { RequestSource } from '@gatehouse/service-kit/proxies'
 import { LRUCache } from 'lru-cache'
-import { createGroupFilter, type Decision, decide, type Principal, withRoute } from './decide.ts'
+import {
+  CLOSED,
+  createGroupFilter,
+  type Decision,
+  decide,
+  type Principal,
+  withRoute,
+} from './decide.ts'
 import { GateError } from './errors.ts'
 import {
   createAliasGuard,
@@ -150,7 +157,12 @@ export class Gate {
     sites: Sites<Site>,
   ): ForwardedRequest<Site> {
     this.#refuseAliases(request.rawHeaders)
-    return READERS[source](request, sites)
+    const forwarded = READERS[source](request, sites)
+    // Whoever goes round the MCP proxy, at another path of the host, is not believed what they call.
+    const isBehindProxy = this.programs.resources.some(
+      ({ upstream, origin }) => upstream && origin === forwarded.origin,
+    )
+    return isBehindProxy ? forwarded.withCall(undefined) : forwarded
   }
 
   /**
@@ -183,7 +195,6 @@ export class Gate {
    * ProfileError PROFILE_CONDITION_…
    */
   async check<Site>(asked: ForwardedRequest<Site>, context: CheckContext, query: string) {
-    const { rules } = this
     let forwarded = asked
     const resource = this.resourceAt(forwarded)
     const { request, clientIp, now } = context
@@ -198,9 +209,11 @@ export class Gate {
     }
     if (context.call && principal) forwarded = asked.withCall(await context.call(principal))
     const sender = { principal, clientIp, now }
-    const admission =
-      rules.length > 0 ? admissionFor(rules, ruledRequest(forwarded, sender)) : SESSION_REQUIRED
-    const decision = this.#decide(forwarded, sender, query, { admission, mcp: () => forwarded.mcp })
+    const admission = this.#admissionFor(forwarded, sender)
+    const decided = this.#decide(forwarded, sender, query, { admission, mcp: () => forwarded.mcp })
+    // Only the MCP proxy asks people, and counts calls.
+    const isForProxy = admission.rules?.some(({ approve, limit }) => approve ?? limit)
+    const decision = isForProxy && !context.call && decided.outcome === 'allow' ? CLOSED : decided
     const isPassed = decision.outcome === 'allow' || decision.outcome === 'anonymous'
     const tools = isPassed ? this.#toolsAt(forwarded, sender, query) : undefined
     const scopesToRequest = decision.outcome === 'no-session' ? scopes() : undefined
@@ -246,10 +259,7 @@ export class Gate {
   mayCall(forwarded: ForwardedRequest<unknown>, sender: Sender, tool: string): boolean {
     const call: McpCall = { method: 'tools/call', name: tool, arguments: ANY_ARGUMENTS }
     const named = forwarded.withCall(call)
-    const admission =
-      this.rules.length > 0
-        ? admissionFor(this.rules, ruledRequest(named, sender))
-        : SESSION_REQUIRED
+    const admission = this.#admissionFor(named, sender)
     const { outcome } = this.#decide(named, sender, '', { admission, mcp: () => call })
     return outcome === 'allow' || outcome === 'step-up'
   }
@@ -292,6 +302,11 @@ export class Gate {
     if (patterns.join().length > MAX_TOOLS_LENGTH) return undefined
     // An empty list would look like none.
     return patterns.length > 0 ? patterns : [`!${ANY_TOOL}`]
+  }
+
+  #admissionFor(forwarded: ForwardedRequest<unknown>, sender: Sender): Admission {
+    if (this.rules.length === 0) return SESSION_REQUIRED
+    return admissionFor(this.rules, ruledRequest(forwarded, sender))
   }
 
   #decide(

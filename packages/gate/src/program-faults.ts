@@ -161,6 +161,7 @@ export function checkResources(
       return faultIf(isTaken, '/url', 'is already a resource')
     },
     (resource) => checkOwnTokens(resource, providers),
+    checkUpstream,
     ({ scopes }) =>
       applyToEach(scopes, '/scopes', [
         (scope, index) => {
@@ -181,6 +182,19 @@ export function checkResources(
         },
       ]),
   ])
+}
+
+/** The faults of the server behind a resource. */
+function checkUpstream({ upstream }: ResourceConfig): Fault[] {
+  if (!upstream) return []
+  const { url, caFile } = upstream
+  const faults = faultOf('/upstream/url', () => parseEndpointUrl(url, { allowHttp: true }))
+  const isPlain = URL.parse(url)?.protocol === 'http:'
+  return [
+    ...faults,
+    ...faultIf(url.includes('?'), '/upstream/url', 'must not hold a query'),
+    ...faultIf(isPlain && caFile !== undefined, '/upstream/caFile', 'is for an https URL'),
+  ]
 }
 
 /** The faults of a resource whose tokens the portal issues. */

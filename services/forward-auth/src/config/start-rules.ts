@@ -47,6 +47,10 @@ const START_RULES: readonly ConfigRule<ForwardAuthConfig>[] = [
   ({ portals }) =>
     applyToEach(portals, '/portals', [
       ({ providers }) => applyToEach(providers, '/providers', [checkAssertion]),
+      ({ resources }) =>
+        applyToEach(resources, '/resources', [
+          ({ upstream }) => checkCertificateFile('/upstream/caFile', upstream?.caFile),
+        ]),
       checkRuleHosts,
     ]),
 ]

@@ -27,14 +27,7 @@ export async function sendAnswer(
   if (sessionId !== undefined && principal)
     reply.header(SESSION_ID, sealSessionId(sessionId, call.resource, principal, reply.request))
   const reader = new AnswerReader(status, call, check, reply)
-  if (isStream) return reply.send(Readable.from(reader.stream(body)))
-  const whole = await readWhole(body)
-  if (Buffer.isBuffer(whole)) {
-    const text = whole.toString()
-    const changed = reader.read(text)
-    return reply.send(changed === text ? whole : changed)
-  }
-  return reply.send(whole)
+  return reply.send(isStream ? Readable.from(reader.stream(body)) : await reader.whole(body))
 }
 
 /** Reads the answers of a server on their way to the client. */
@@ -53,6 +46,16 @@ export class AnswerReader {
     reply.raw.once('close', () => this.#record(begun))
   }
 
+  /** An answer in JSON. One that is too long is not read. */
+  async whole(body: AsyncIterable<Uint8Array>): Promise<Buffer | Readable> {
+    const whole = await readWhole(body)
+    if (!Buffer.isBuffer(whole)) return whole
+    const text = whole.toString()
+    const changed = this.read(text)
+    return changed === text ? whole : Buffer.from(changed)
+  }
+
+  /** A stream of events. */
   async *stream(body: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
     const { clock } = this.#reply.server
     const messages = mapMessages(splitEvents(body), (message) => this.read(message))

@@ -8,9 +8,7 @@ import { FwaError } from '../errors.ts'
 import { Agent } from '../oauth/agent.ts'
 import { portalOf } from '../portal/portals.ts'
 import { isSentTo } from '../web/realm.ts'
-
-/** What clients send before they call anything: whoever may list tools may do it. */
-export const HANDSHAKE: McpCall = { method: 'tools/list' }
+import { LISTING } from './message.ts'
 
 const PREFIX = '/mcp-proxy'
 
@@ -48,7 +46,7 @@ export async function decide(
 ): Promise<Check> {
   const { server, raw } = request
   const portal = portalOf(request)
-  const forwarded = portal.gate.readForResource(resource, raw, server.sites).withCall(HANDSHAKE)
+  const forwarded = portal.gate.readForResource(resource, raw, server.sites).withCall(LISTING)
   const { site } = forwarded
   if (forwarded.isAuthHost) throw new FwaError('FWA_NOT_FOUND', 'no app is at this host')
   const context = {
@@ -75,7 +73,7 @@ export async function decideAgain(
   request: FastifyRequest,
 ): Promise<Check | undefined> {
   const renewed = principal && (await renew(principal, request))
-  const call = forwarded.mcp ?? HANDSHAKE
+  const call = forwarded.mcp ?? LISTING
   return renewed && decide(resourceOf(request), request, { principal: renewed, call: () => call })
 }
 

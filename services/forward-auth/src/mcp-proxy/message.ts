@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { isObject } from '@gatehouse/net'
-import type { McpCall } from '@gatehouse/profile'
+import { ANY_ARGUMENTS, type McpCall } from '@gatehouse/profile'
 import { canonicalJson } from '../canonical-json.ts'
 import { fold, JsonReader, type Path, unreadable } from './json.ts'
 
@@ -118,10 +118,13 @@ function spelling(name: string): string {
   return fold(name).replaceAll(/[-_]/g, '')
 }
 
+/** What rules decide about before a client has called anything: whoever may list tools may do that. */
+export const LISTING: McpCall = { method: 'tools/list', arguments: ANY_ARGUMENTS }
+
 /** The call that rules decide about. What {@link isHandshake} is asked for as `tools/list`. */
 export function callOf(message: Message): McpCall {
   const { method, params } = message
-  if (method === undefined || isHandshake(message)) return { method: 'tools/list' }
+  if (method === undefined || isHandshake(message) || method === LISTING.method) return LISTING
   const member = CALLS.get(method)
   return {
     method,

@@ -2,14 +2,16 @@ import type { Principal } from '@gatehouse/gate'
 import type { McpCall } from '@gatehouse/profile'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { type Check, identityHeaders, recordRefusal, refuse } from '../check/check-answers.ts'
+import { type Check, recordRefusal, refuse } from '../check/check-answers.ts'
 import { FwaError } from '../errors.ts'
 import { type Portal, portalOf } from '../portal/portals.ts'
 import { allowOrigins } from '../web/cross-origin.ts'
 import { bareAnswer, problemAnswers } from '../web/documented.ts'
-import { sendAnswer } from './answer.ts'
-import { decide, decideAgain, HANDSHAKE, resourceOf, sessionsOf } from './decide.ts'
-import { callOf, isKnownMethod, type Message, readMessage } from './message.ts'
+import { approvalFor, askFirst } from './approval.ts'
+import { decide, decideAgain, resourceOf, sessionsOf } from './decide.ts'
+import { limitCall } from './limit.ts'
+import { callOf, isKnownMethod, LISTING, type Message, readMessage } from './message.ts'
+import { pass } from './pass.ts'
 import type { ProxiedCall } from './proxied-call.ts'
 import { readBody } from './request.ts'
 import { answerAsRpc } from './rpc-errors.ts'
@@ -18,8 +20,6 @@ import type { StreamKind } from './streams.ts'
 
 const URL = '/mcp-proxy/*'
 const METHODS = ['GET', 'POST', 'DELETE'] as const
-/** The units of limits, in ms. */
-const TIMES = { s: 1_000, m: 60_000, h: 3_600_000 } as const
 
 /**
  * The MCP proxy: a proxy in front sends it the requests of clients for a resource with an `upstream`. It reads what they
@@ -59,7 +59,7 @@ async function serve(request: FastifyRequest, reply: FastifyReply): Promise<Fast
   const check = await decide(resource, request, {
     async call(principal, forwarded) {
       countUntilClosed(principal, request, reply)
-      if (request.method !== 'POST') return HANDSHAKE
+      if (request.method !== 'POST') return LISTING
       const body = await readBody(request, resource.upstream?.maxBody ?? 0)
       const message = readMessage(body)
       request.rpcId = message.id
@@ -76,7 +76,8 @@ async function serve(request: FastifyRequest, reply: FastifyReply): Promise<Fast
   limitCall(check, principal, request.server)
   const call: ProxiedCall = { resource, ...read, sessionId, abort }
   endWithSender(call, check, reply)
-  return pass(call, check, reply)
+  const approve = approvalFor(check)
+  return approve ? askFirst(call, approve, check, reply) : pass(call, check, reply)
 }
 
 /** A call at once with others of its sender, until it is answered. */
@@ -110,28 +111,6 @@ function readCall(message: Message, { gate }: Portal, forwarded: Check['forwarde
   throw new FwaError('FWA_TOOL_REFUSED', `${quoted} is no method of MCP, and no rule names it`)
 }
 
-/** Counts a call for each rule that limits it. @throws FwaError FWA_RATE_LIMITED */
-function limitCall(
-  { portal, rules, forwarded }: Check,
-  principal: Principal,
-  server: FastifyInstance,
-) {
-  if (forwarded.mcp?.method === HANDSHAKE.method) return
-  for (const rule of rules) {
-    const { limit } = rule
-    if (limit === undefined) continue
-    const [count, unit = ''] = limit.split('/')
-    const rate = {
-      burst: Number(count),
-      interval: TIMES[unit as keyof typeof TIMES] / Number(count),
-    }
-    const index = portal.gate.rules.findIndex(({ config }) => config === rule)
-    const sender = `${principal.caller} ${principal.identity.client}`
-    const message = `more than ${limit}, which a rule allows`
-    server.signInRate.require(`calls of ${portal.name} ${index} ${sender}`, message, rate)
-  }
-}
-
 /** Has a request end with its agent, with the session of the person, and with the rules that allow it. */
 function endWithSender(call: ProxiedCall, check: Check, reply: FastifyReply): void {
   const { request } = reply
@@ -144,34 +123,4 @@ function endWithSender(call: ProxiedCall, check: Check, reply: FastifyReply): vo
     end: () => call.abort.abort(),
   })
   reply.raw.once('close', ended)
-}
-
-/** Sends a call on, and its answer back. */
-async function pass(call: ProxiedCall, check: Check, reply: FastifyReply): Promise<FastifyReply> {
-  const { request, server } = reply
-  const { resource, body, sessionId, abort } = call
-  try {
-    const answer = await server.upstreams.send(resource, {
-      method: request.method as (typeof METHODS)[number],
-      headers: request.headers,
-      sessionId,
-      identity: senderHeaders(check, request),
-      body,
-      signal: abort.signal,
-    })
-    return await sendAnswer(answer, call, check, reply)
-  } catch (error) {
-    if (!abort.signal.aborted) throw error
-    throw new FwaError('FWA_FORBIDDEN', 'the program may not go on')
-  }
-}
-
-/** The headers by which the server learns who sends a call, as after a check. */
-function senderHeaders(check: Check, request: FastifyRequest): Record<string, string> {
-  const { headerNames, toolsHeader } = check.portal.gate
-  const headers = Object.entries(identityHeaders(check, request))
-  return {
-    ...Object.fromEntries(headers.filter(([name]) => headerNames.includes(name))),
-    ...(toolsHeader && check.tools && { [toolsHeader]: check.tools.join(',') }),
-  }
 }

@@ -104,7 +104,7 @@ class Agents {
     if (consent.resource !== claims.aud) return undefined
     const visitor = await sessions.find(consent.parent, { portal, site })
     if (!visitor?.isAllowedAt(() => trust.clientIp(request.raw))) return undefined
-    const agent = this.#agentOf(claims, visitor)
+    const agent = this.#agentOf(claims, visitor, consent)
     if (!agent) return undefined
     sessions.records.noteUse(session, undefined)
     // The session that the agent belongs to is in use, too.
@@ -113,11 +113,11 @@ class Agents {
   }
 
   /** Undefined if its client may not be used any more: a reload makes other visitors. */
-  #agentOf(claims: AccessClaims, visitor: Visitor): Agent | undefined {
+  #agentOf(claims: AccessClaims, visitor: Visitor, consent: Consent): Agent | undefined {
     const cached = this.#agents.get(claims)
     if (cached?.visitor === visitor) return cached.agent
     if (!this.#app.clients.isAllowed(visitor.portal, claims.client_id)) return undefined
-    const agent = new Agent(visitor, claims)
+    const agent = new Agent(visitor, claims, consent)
     this.#agents.set(claims, { visitor, agent })
     return agent
   }

@@ -607,3 +607,75 @@ portals:
     message: /\/portals\/0\/policies\/strong\/acr can be met by nobody/,
   })
 })
+
+t.test('who approves calls, and where calls are limited', async (t) => {
+  const upstream = 'upstream: { url: "http://notes:8000/mcp" }'
+  const resource = (more = upstream) => `{ url: "https://mcp.example.com/mcp", ${more} }`
+  const rule = (more: string, hosts = 'mcp.example.com') =>
+    `{ hosts: [${hosts}], tools: [a], require: signedIn, ${more} }`
+  const policies = `policies: { staff: 'Group("staff")', lately: { maxAge: 5m } }`
+  type Row = [resource: string, rule: string, ...faults: string[]]
+  const table: Row[] = [
+    [resource(), rule('approve: {}')],
+    [resource(), rule('limit: 60/m')],
+    [resource(), rule('approve: { approver: staff, stepUp: lately, remember: 15m, wait: 0s }')],
+    [
+      resource(),
+      rule('approve: {}', 'a.example.com'),
+      '/rules/0 has a person approve calls: name only',
+    ],
+    [
+      resource(),
+      rule('limit: 9/s', 'a.example.com'),
+      '/rules/0 limits calls: name only hosts and paths of',
+    ],
+    [
+      resource('scopes: []'),
+      rule('approve: {}'),
+      '/rules/0 has a person approve calls: give the resource',
+    ],
+    [
+      resource(),
+      rule('approve: { approver: nobody }'),
+      '/rules/0/approve/approver is no policy: nobody',
+    ],
+    [
+      resource(),
+      rule('approve: { stepUp: nobody }'),
+      '/rules/0/approve/stepUp is no policy: nobody',
+    ],
+    [
+      resource(),
+      rule('approve: { stepUp: staff }'),
+      '/rules/0/approve/stepUp demands no new sign-in',
+    ],
+    [resource(), rule('limit: 0/m'), '/rules/0/limit must'],
+    [resource(), rule('approve: { wait: 6m }'), '/rules/0/approve/wait must'],
+    [
+      resource('upstream: { url: "ftp://notes/mcp" }'),
+      rule('limit: 9/s'),
+      '/resources/0/upstream/url the URL must',
+    ],
+    [
+      resource('upstream: { url: "http://a:b@notes/mcp" }'),
+      rule('limit: 9/s'),
+      '/resources/0/upstream/url the URL must not',
+    ],
+    [
+      resource('upstream: { url: "http://notes/mcp?a=b" }'),
+      rule('limit: 9/s'),
+      '/resources/0/upstream/url must not hold a query',
+    ],
+    [
+      resource('upstream: { url: "http://notes/mcp", caFile: /ca.pem }'),
+      rule('limit: 9/s'),
+      '/resources/0/upstream/caFile is for an https URL',
+    ],
+  ]
+  for (const [row, ruleRow, ...expected] of table) {
+    const faults = await faultsOf(`${policies}, resources: [${row}], rules: [${ruleRow}]`)
+    const why = `${row} ${ruleRow}: ${faults.join('; ')}`
+    t.equal(faults.length, expected.length, why)
+    for (const [i, message] of expected.entries()) t.ok(faults[i]?.startsWith(message), why)
+  }
+})

@@ -1,0 +1,188 @@
+import { setImmediate } from 'node:timers/promises'
+import type { LightMyRequestResponse } from 'fastify'
+import t, { type Test } from 'tap'
+import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { portalOf, yamlOf } from '../app.ts'
+import { envelope, oldToolCall, toolCall, VERSION } from '../helpers/mcp-requests.ts'
+import { startToolServer } from '../helpers/tool-servers.ts'
+import { NOTES, startIssuer } from '../oauth/kit.ts'
+import type { RequestHeaders } from '../shapes.ts'
+import type { Visitor } from '../visitor.ts'
+import { messagesIn } from './kit.ts'
+
+expectWarnings(t, 'check refused')
+
+const SECOND = 1_000
+const MINUTE = 60 * SECOND
+
+const yamlFor = (port: number, approve = '', rest = '') =>
+  yamlOf(
+    portalOf(
+      'main',
+      `resources: [{ url: "${NOTES}", upstream: { url: "http://127.0.0.1:${port}/mcp" },
+        scopes: [{ name: "notes:read", text: Read }, { name: "notes:write", text: Write }] }],
+      policies: { editors: 'Group("editors")', writes: 'Scope("notes:write")' },
+      rules: [
+        { hosts: [app.example.com], paths: [/mcp], tools: [delete_note], require: signedIn, approve: { ${approve} }${rest} },
+        { hosts: [app.example.com], paths: [/mcp], tools: ["*"], require: signedIn }]`.replace(
+        /\s+/g,
+        ' ',
+      ),
+    ),
+  )
+
+interface CallOptions {
+  readonly body?: object
+  readonly headers?: RequestHeaders
+}
+
+/** A server behind the proxy, an agent of Ada, and what she decides. */
+async function startHere(t: Test, { approve = '', rest = '', sdk = 2 as 1 | 2 } = {}) {
+  const server = await startToolServer(t, sdk)
+  const yaml = (changes = approve) => yamlFor(server.port, changes, rest)
+  const issuer = await startIssuer(t, { yaml: yaml() })
+  const ada = await issuer.person('ada')
+  const { access_token: token } = await issuer.connect(ada)
+  const { app } = issuer
+  const call = (
+    { body = toolCall('delete_note'), headers = {} }: CallOptions = {},
+    bearer = token,
+  ) =>
+    app.inject({
+      ...{ method: 'POST', url: '/portals/main/mcp-proxy/mcp' },
+      headers: {
+        host: 'app.example.com',
+        'x-forwarded-proto': 'https',
+        accept: 'application/json, text/event-stream',
+        'content-type': 'application/json',
+        authorization: `Bearer ${bearer}`,
+        ...(sdk === 2 && {
+          'mcp-protocol-version': VERSION,
+          'mcp-method': 'tools/call',
+          'mcp-name': 'delete_note',
+        }),
+        ...headers,
+      },
+      payload: JSON.stringify(body),
+    })
+  const visitorOf = async (browser: Visitor) => {
+    const request = { headers: { cookie: browser.cookies() }, raw: {}, server: app } as never
+    const portal = app.portals.get('main')
+    const site = app.sites.list[0]
+    const visitor = portal && site && (await app.sessions.atSignIn(request, { portal, site }))
+    if (!visitor) throw new Error('nobody is signed in')
+    return visitor
+  }
+  /** Decides about the only call that waits, once it does. */
+  const decide = async (decision: 'once' | 'remember' | 'deny', browser = ada) => {
+    const visitor = await visitorOf(browser)
+    for (;;) {
+      const [waiting] = await app.approvals.list(visitor)
+      if (waiting) return app.approvals.decide(waiting, decision, visitor, undefined as never)
+      await setImmediate()
+    }
+  }
+  const waiting = async (browser = ada) =>
+    (await app.approvals.list(await visitorOf(browser))).length
+  /** Lets time pass until an answer is there. */
+  const later = async (answer: Promise<LightMyRequestResponse>, step = 5 * SECOND) => {
+    let isDone = false
+    answer.finally(() => {
+      isDone = true
+    })
+    while (!isDone && (await waiting()) === 0) await setImmediate()
+    for (let i = 0; i < 50 && !isDone; i++) {
+      await issuer.clock.advance(step)
+      for (let turn = 0; turn < 20; turn++) await setImmediate()
+    }
+    if (!isDone) throw new Error('there is no answer')
+    return answer
+  }
+  return { ...issuer, server, ada, token, send: call, decide, waiting, later, yaml }
+}
+
+const textIn = (answer: LightMyRequestResponse) =>
+  messagesIn(answer).map((message) => Object(message).result?.content?.[0]?.text)
+
+t.test('a call waits for its person, and runs once', async (t) => {
+  for (const sdk of [1, 2] as const)
+    await t.test(`SDK ${sdk}`, async (t) => {
+      const { send, decide, server, waiting } = await startHere(t, { sdk })
+      const body = sdk === 2 ? toolCall('delete_note') : oldToolCall('delete_note')
+      const answer = send({ body })
+      t.equal(await decide('once'), true)
+      const { headers, body: events } = await answer
+      t.match(headers['content-type'], /^text\/event-stream/)
+      t.match(events, /^:\n\n/)
+      t.strictSame(textIn(await answer), ['delete_note'])
+      t.strictSame(server.ran, ['delete_note'])
+      t.equal(await waiting(), 0)
+      const next = send({ body })
+      await decide('deny')
+      t.match(textIn(await next), [/refused by somebody/])
+      t.match(textIn(await send({ body })), [/refused by somebody/], 'at once')
+      t.strictSame(server.ran, ['delete_note'])
+    })
+})
+
+t.test('other tools run at once', async (t) => {
+  const { send, server } = await startHere(t)
+  const headers = { 'mcp-name': 'read_note' }
+  t.strictSame(textIn(await send({ body: toolCall('read_note'), headers })), ['read_note'])
+  t.strictSame(server.ran, ['read_note'])
+})
+
+t.test('a client that waited for too long is told, and its next call passes once', async (t) => {
+  const { send, decide, server, later } = await startHere(t, { sdk: 1 })
+  const body = oldToolCall('delete_note')
+  const answer = await later(send({ body }))
+  t.match(textIn(answer), [
+    /https:\/\/auth\.example\.com\/portals\/main\/account\/calls\/[\w-]{43} /,
+  ])
+  t.match(messagesIn(answer), [{ id: 1, result: { isError: true } }])
+  t.equal(answer.body.match(/^:$/gm)?.length, 9, 'a comment each five seconds')
+  await decide('once')
+  t.strictSame(textIn(await send({ body })), ['delete_note'])
+  t.strictSame(server.ran, ['delete_note'])
+})
+
+t.test('progress says where to decide', async (t) => {
+  const { send, later } = await startHere(t, { sdk: 1 })
+  const { params, ...message } = oldToolCall('delete_note')
+  const body = { ...message, params: { ...params, _meta: { progressToken: 'p' } } }
+  const [first, second] = messagesIn(await later(send({ body })))
+  const progress = {
+    method: 'notifications/progress',
+    params: { progressToken: 'p', message: /account\/calls/ },
+  }
+  t.match(first, progress)
+  t.match(second, progress)
+  t.ok(Object(second).params.progress > Object(first).params.progress)
+})
+
+t.test('a client that takes no stream is told at once', async (t) => {
+  const { send, server } = await startHere(t)
+  const answer = await send({ headers: { accept: 'application/json' } })
+  t.match(answer.headers['content-type'], /^application\/json/)
+  t.match(messagesIn(answer), [{ result: { resultType: 'input_required', requestState: /./ } }])
+  t.strictSame(server.ran, [])
+})
+
+t.test('rounds: a client of the newest protocol asks again by itself', async (t) => {
+  const { send, decide, server, later } = await startHere(t)
+  let { params, ...message } = toolCall('delete_note') as ReturnType<typeof toolCall> & {
+    params: Record<string, unknown>
+  }
+  for (let round = 0; round < 8; round++) {
+    const answer = await later(send({ body: { ...message, params } }))
+    const [{ result }] = messagesIn(answer) as [{ result: Record<string, unknown> }]
+    t.match(result, { resultType: 'input_required', requestState: /^[\w-]+$/ }, `round ${round}`)
+    t.notOk(result.inputRequests)
+    params = { ...params, requestState: result.requestState } as typeof params
+    if (round === 3) break
+  }
+  const answer = send({ body: { ...message, params } })
+  await decide('once')
+  t.strictSame(textIn(await answer), ['delete_note'])
+  t.strictSame(server.ran, ['delete_note'])
+})
