@@ -112,6 +112,7 @@ t.test('reads arguments as JSON.parse does, but integers in all their digits', a
     ['"\\ud83d\\ude00\\"\\\\\\u0000"', '\u{1f600}"\\\0'],
     ['[true, false, null, {}, [], ""]', [true, false, null, {}, [], '']],
     ['[0, -0, 1.50, 1e3, 2E-2, 1e300]', [0, -0, 1.5, 1000, 0.02, 1e300]],
+    ['["a\\\\", "\\\\\\"", "\\\\\\\\"]', ['a\\', '\\"', '\\\\']],
     ['9007199254740991', 9007199254740991],
     ['9007199254740993', 9007199254740993n],
     ['-123456789012345678901', -123456789012345678901n],
@@ -119,7 +120,10 @@ t.test('reads arguments as JSON.parse does, but integers in all their digits', a
     ['{"a_b":1,"a-b":2,"ab":3}', { a_b: 1, 'a-b': 2, ab: 3 }],
     ['{"constructor":1,"toString":2}', { constructor: 1, toString: 2 }],
   ]
-  for (const [json, value] of rows) t.strictSame(argumentOf(json), value, json)
+  for (const [json, value] of rows) {
+    t.strictSame(argumentOf(json), value, encodeURI(json))
+    t.equal(typeof argumentOf(json), typeof value)
+  }
   t.equal(problemOf(withArgument(nested(61))), undefined, 'as deep as can be')
   const names = Array.from({ length: 9_993 }, (_, index) => `"${index}":0`)
   t.equal(problemOf(withArgument(`{${names}}`)), undefined, 'as many members as can be')
@@ -174,7 +178,7 @@ t.test('refuses what parsers read differently, and says where', async (t) => {
     ['not "2.0" at "/jsonrpc"', message.replace('2.0', '2')],
     ['not "2.0" at "/jsonrpc"', message.replace('"2.0"', '2.0')],
     ['not "2.0" at "/jsonrpc"', '{"id":1,"method":"tools/list"}'],
-    ...['null', '1.5', '{}', '[1]', 'true', '9007199254740993', '-9007199254740992'].map(
+    ...['null', '1.5', '{}', '[1]', 'true', '9007199254740993', '-9007199254740992', '1e300'].map(
       (id): [string, string] => [
         'neither a text nor a safe integer at "/id"',
         message.replace(':1,', `:${id},`),
@@ -195,6 +199,7 @@ t.test('refuses what parsers read differently, and says where', async (t) => {
     ['not an object at "/params/_meta"', withParams('"_meta":null')],
     ['not an object at "/params/arguments"', withParams('"arguments":[1]')],
     ['not an object at "/params/arguments"', withParams('"arguments":null')],
+    [`not JSON at "/${'x'.repeat(60)}/a"`, `{"${'x'.repeat(100)}":{"a":}}`],
     ['more than 64 levels at "', withArgument(nested(62))],
     [
       'more than 10000 members at "/params/arguments/x/9993"',
@@ -235,6 +240,8 @@ t.test(
       [`${spelled}"/params/Arguments"`, withParams('"Arguments":{}')],
       [`${spelled}"/params/argument\u017f"`, withParams('"argument\u017f":{}')],
       [`${spelled}"/params/request_state"`, withParams('"request_state":""')],
+      [`${spelled}"/params/Uri"`, withParams('"Uri":""')],
+      [`${spelled}"/params/task_id"`, withParams('"task_id":""')],
       [`${spelled}"/params/meta"`, withParams('"meta":{}')],
       [`${spelled}"/params/_meta/progress-token"`, withParams('"_meta":{"progress-token":1}')],
       [
@@ -352,8 +359,11 @@ t.test('leaves out the state of earlier rounds, and keeps the text of the rest',
       withoutState(Buffer.from(ofMethod('acme/x', params))).toString(),
       ofMethod('acme/x', rest),
     )
-  const body = Buffer.from(withArgument('{"requestState":1}'))
-  t.equal(withoutState(body), body, 'the same body if there is none')
+  const response = '{"jsonrpc":"2.0","id":1,"result":{"requestState":1}}'
+  for (const text of [withArgument('{"requestState":1}'), ofMethod('acme/x'), response]) {
+    const body = Buffer.from(text)
+    t.equal(withoutState(body), body, `the same body: ${text}`)
+  }
 })
 
 t.test('reads JSON that was written for all parsers', async () => {
