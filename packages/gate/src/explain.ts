@@ -64,8 +64,8 @@ function describeRules(rules: readonly AccessRule[], request: RuledRequest): str
     const members = tests.filter(([, test]) => test(request) === fit).map(([member]) => member)
     const required = requirementsOf(config)
     if (fit === 'no') return `rules[${index}]: does not fit (${members.join(', ')})`
-    const how = config.tools?.includes(ANY_TOOL) ? 'fits any tool' : 'fits'
-    if (fit === 'yes') return `rules[${index}]: ${how}: ${required}`
+    const verb = config.tools?.includes(ANY_TOOL) ? 'fits any tool' : 'fits'
+    if (fit === 'yes') return `rules[${index}]: ${verb}: ${required}`
     return `rules[${index}]: may fit (${members.join(', ')}): ${required}`
   })
   return first < 0 ? [...lines, 'rules: none fits'] : lines

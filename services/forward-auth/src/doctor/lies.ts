@@ -3,7 +3,7 @@ import { callHeaders, type McpClient, mcpRequest, openSession, VERSION } from '.
 
 const CALL = 'tools/call'
 /** A tool that no server has, and a version that none knows. */
-const OTHER = 'gatehouse-doctor'
+const UNKNOWN_TOOL = 'gatehouse-doctor'
 const LATER = '2099-01-01'
 
 const callOf = (tool: string, version?: string) =>
@@ -13,12 +13,12 @@ const headersOf = (tool: string) => ({ ...callHeaders(CALL), 'mcp-name': tool })
 /** Calls of a tool whose headers say something else, in ways that a check believes. */
 function liesAbout(tool: string) {
   const [call, oldCall] = [callOf(tool, VERSION), callOf(tool)]
-  const other = headersOf(OTHER)
+  const wrongHeaders = headersOf(UNKNOWN_TOOL)
   return [
-    ['another tool', other, call],
-    ['another tool, for a call of an older version', other, oldCall],
-    ['another tool, for a batch', other, [oldCall]],
-    ['a later version', { ...other, 'mcp-protocol-version': LATER }, callOf(tool, LATER)],
+    ['another tool', wrongHeaders, call],
+    ['another tool, for a call of an older version', wrongHeaders, oldCall],
+    ['another tool, for a batch', wrongHeaders, [oldCall]],
+    ['a later version', { ...wrongHeaders, 'mcp-protocol-version': LATER }, callOf(tool, LATER)],
     ['a list of tools', callHeaders('tools/list'), call],
     ['a list of tools, for a call of an older version', callHeaders('tools/list'), oldCall],
     ['a ping, for a call of an older version', callHeaders('ping'), oldCall],
@@ -41,9 +41,9 @@ export async function examineServer(send: McpClient, tool: string): Promise<stri
   const lies = liesAbout(tool)
   const sessions = session ? [{}, session] : [{}]
   const titles: string[] = []
-  for (const own of sessions)
+  for (const sessionHeaders of sessions)
     for (const [title, headers, message] of lies) {
-      const { status, result, error } = await send(message, { ...headers, ...own })
+      const { status, result, error } = await send(message, { ...headers, ...sessionHeaders })
       const isRefused = !result && (error !== undefined || (status >= 400 && status < 500))
       if (!isRefused) titles.push(title)
     }

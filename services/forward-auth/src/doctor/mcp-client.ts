@@ -18,8 +18,8 @@ export type McpClient = (message: unknown, headers?: HeaderRecord) => Promise<Mc
 
 /** A client that sends headers that need not fit the message. */
 export function createMcpClient(url: URL, ask: HttpClient): McpClient {
-  return async (message, more) => {
-    const headers = { 'content-type': 'application/json', accept: ACCEPT, ...more }
+  return async (message, extraHeaders) => {
+    const headers = { 'content-type': 'application/json', accept: ACCEPT, ...extraHeaders }
     const answer = await ask(url, { method: 'POST', headers, body: JSON.stringify(message) })
     // In JSON, or in events.
     const texts = [answer.body, ...answer.body.replaceAll(/^data:/gm, '').split('\n')]
