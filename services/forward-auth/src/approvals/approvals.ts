@@ -148,14 +148,19 @@ class Approvals {
     return true
   }
 
-  /** What was decided about a call or is to be, if it has not ended; else what allows all calls of its tool. */
+  /** What was decided about a call, else what allows all calls of its tool, else the question. */
   async #find(call: ApprovableCall): Promise<ApprovalRow | undefined> {
     const { key, rememberedKey } = this.#keysOf(call)
-    for (const each of call.approve.remember === undefined ? [key] : [key, rememberedKey]) {
-      const row = await this.#app.authStore.findApproval(each)
-      if (row && row.until > this.#app.clock.now() && this.#open(row)) return row
-    }
-    return undefined
+    const row = await this.#current(key)
+    const isDecided = row !== undefined && row.state !== 'asked'
+    if (isDecided || call.approve.remember === undefined) return row
+    return (await this.#current(rememberedKey)) ?? row
+  }
+
+  /** The row with a key, unless it has ended. */
+  async #current(key: string): Promise<ApprovalRow | undefined> {
+    const row = await this.#app.authStore.findApproval(key)
+    return row && row.until > this.#app.clock.now() && this.#open(row) ? row : undefined
   }
 
   /** The digests of a call. A change of who has to decide makes it another one. */

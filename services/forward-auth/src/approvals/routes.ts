@@ -16,7 +16,7 @@ import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
 import { acceptForms } from '../web/forms.ts'
 import { readerOf } from '../web/reader.ts'
 import { type Realm, signInSiteOf } from '../web/realm.ts'
-import { redirect } from '../web/redirects.ts'
+import { redirect, signInUrl } from '../web/redirects.ts'
 import type { OpenedCall } from './approvals.ts'
 
 const LIST = '/account/calls'
@@ -49,9 +49,9 @@ export const approvalRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get(LIST, { schema: LIST_SCHEMA }, async (request, reply) => {
     const realm = signInSiteOf(request)
     const visitor = await app.sessions.atSignIn(request, realm)
-    if (!visitor) return toSignIn(LIST, realm, reply)
+    if (!visitor) return redirect(reply, signInUrl(realm, { returnTo: pageUrl(realm, LIST) }))
     const calls = (await app.approvals.list(visitor)).map(({ row, contents }) => {
-      return { ...contents, href: pageUrl(realm, `${LIST}/${row.key}`) }
+      return { ...contents, href: callUrl(realm, row.key) }
     })
     const { profile, idle } = visitor.session
     // Otherwise a session would not become idle in front of an empty chair.
@@ -63,8 +63,9 @@ export const approvalRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get(CALL, { schema: CALL_SCHEMA }, async (request, reply) => {
     const realm = signInSiteOf(request)
     const visitor = await app.sessions.atSignIn(request, realm)
-    if (!visitor) return toSignIn(pathOf(request.params), realm, reply)
-    const call = await app.approvals.find(request.params.id, visitor)
+    const { id } = request.params
+    if (!visitor) return redirect(reply, signInUrl(realm, { returnTo: callUrl(realm, id) }))
+    const call = await app.approvals.find(id, visitor)
     return call ? sendCall(realm, visitor, call, reply) : reply.callNotFound()
   })
 
@@ -72,16 +73,17 @@ export const approvalRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const realm = signInSiteOf(request)
     requireOwnForm(request, realm.site)
     const visitor = await app.sessions.atSignIn(request, realm)
-    const { body } = request
-    const path = pathOf(request.params)
-    if (!visitor) return toSignIn(path, realm, reply)
-    const call = await app.approvals.find(request.params.id, visitor)
-    const form = unsealValue<FormKey>(body.form, app.keys.login, purposeAt(realm, 'call'))
+    const { id } = request.params
+    const returnTo = callUrl(realm, id)
+    if (!visitor) return redirect(reply, signInUrl(realm, { returnTo }))
+    const { decision, form: sealed } = request.body
+    const call = await app.approvals.find(id, visitor)
+    const form = unsealValue<FormKey>(sealed, app.keys.login, purposeAt(realm, 'call'))
     if (!call || !isDeepStrictEqual(form, formKeyOf(visitor, call))) return reply.callNotFound()
     const now = app.clock.now()
-    const unmet = call.policies.find((policy) => !isEnough(visitor, demandOf([policy]), now))
-    if (unmet) return toSignIn(path, realm, reply, unmet.name)
-    const { decision } = body
+    const demands = call.policies.map((policy) => demandOf([policy]))
+    const stepUp = demands.find((demand) => !isEnough(visitor, demand, now))
+    if (stepUp) return redirect(reply, signInUrl(realm, { returnTo, stepUp }))
     await app.approvals.decide(call, decision === 'end' ? 'deny' : decision, visitor, request)
     if (decision === 'end' && call.row.agent !== null) {
       const { caller: actor, session } = visitor
@@ -91,7 +93,7 @@ export const approvalRoutes: FastifyPluginAsyncTypebox = async (app) => {
       return sendCall(realm, visitor, call, reply, 'ended')
     }
     // Somebody may have been quicker.
-    const decided = await app.approvals.find(request.params.id, visitor)
+    const decided = await app.approvals.find(id, visitor)
     return decided ? sendCall(realm, visitor, decided, reply) : reply.callNotFound()
   })
 }
@@ -111,7 +113,7 @@ function sendCall(
   const { row, contents, policies } = call
   const { profile, person } = visitor.session
   const form: CallForm = {
-    action: pageUrl(realm, `${LIST}/${row.key}`),
+    action: callUrl(realm, row.key),
     form: sealValue(formKeyOf(visitor, call), reply.server.keys.login, purposeAt(realm, 'call')),
     remember: contents.approve.remember,
     isOfAgent: row.agent !== null,
@@ -134,10 +136,6 @@ function outcomeOf({ row }: OpenedCall, now: number): CallOutcome | undefined {
   return row.until > now ? undefined : 'expired'
 }
 
-function pathOf({ id }: { readonly id: string }): string {
-  return `${LIST}/${encodeURIComponent(id)}`
-}
-
-function toSignIn(path: string, realm: Realm, reply: FastifyReply, policy?: string): FastifyReply {
-  return redirect(reply, pageUrl(realm, '/signin', { rd: pageUrl(realm, path), policy }))
+function callUrl(realm: Realm, id: string): string {
+  return pageUrl(realm, `${LIST}/${encodeURIComponent(id)}`)
 }

@@ -97,7 +97,9 @@ t.test('a permission for a tool is for all arguments, and for one agent', async 
   t.equal(await decide(agent.call('delete_note'), 'remember'), true, 'no such option: once')
   t.equal(await stateOf(agent.call('delete_note', { id: 2 })), 'asked')
   await decide(agent.call('move_note', { id: 3 }), 'deny')
+  t.equal(await stateOf(agent.call('move_note', { id: 4 })), 'asked')
   t.equal(await decide(call, 'remember'), true)
+  t.equal(await stateOf(agent.call('move_note', { id: 4 })), 'allowed', 'what waits passes too')
   t.equal(await approvals.use(call), true)
   for (let i = 0; i < 3; i++) {
     t.equal(await stateOf(next), 'allowed')
@@ -344,7 +346,7 @@ t.test(
       }
     t.equal(await mayUse(), 'allowed, remembered')
     await clock.advance(20 * MINUTE)
-    db.prepare('UPDATE approvals SET until = ?').run(clock.now() + MINUTE)
+    for (const row of rows) await change(row, { until: clock.now() + MINUTE })
     t.equal(await mayUse(), '', 'what has ended is over')
     t.strictSame(await approvals.list(await visitorOf(ada)), [])
   },

@@ -78,6 +78,10 @@ t.test('nobody signed in: to sign in and back', async (t) => {
   const token = ada.jar.get('__Host-gatehouse.main')
   const bearer = { authorization: `Bearer ${token}` }
   t.equal((await open(visitor(), id, bearer)).statusCode, 303, 'a bearer is no session')
+  for (const host of ['app.example.com', 'evil.test']) {
+    const elsewhere = { host, cookie: ada.cookies() }
+    t.match((await open(ada, id, elsewhere)).body, 'FWA_HOST_UNKNOWN', host)
+  }
   t.equal(await stateOf(call), 'asked')
   const again = visitor()
   const back = await signIn(again, corp, 'ada', signInUrl({ rd: `${MAIN}/account/calls/${id}` }))
