@@ -21,7 +21,13 @@ const APPROVE = {
 export type Tool = keyof typeof APPROVE
 
 const RULES = Object.entries(APPROVE).map(([tool, approve]) => {
-  return { paths: ['/mcp'], tools: [tool], require: 'signedIn', approve }
+  return {
+    hosts: ['app.example.com'],
+    paths: ['/mcp'],
+    tools: [tool],
+    require: 'signedIn',
+    approve,
+  }
 })
 const PORTAL = {
   name: 'main',
