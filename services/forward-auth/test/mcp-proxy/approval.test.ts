@@ -13,7 +13,6 @@ import { messagesIn } from './kit.ts'
 expectWarnings(t, 'check refused')
 
 const SECOND = 1_000
-const MINUTE = 60 * SECOND
 
 const yamlFor = (port: number, approve = '', rest = '') =>
   yamlOf(
