@@ -35,7 +35,7 @@ async function startGuide(t: Parameters<typeof startProxy>[0]) {
       sent === undefined ? body : body.replace('{"name"', `{"arguments":${sent},"name"`)
     return (await send(withArguments, { headers, ...(key && { key }) })).statusCode
   }
-  return { send, call, ran: server.ran }
+  return { send, call, ran: server.ran, server }
 }
 
 t.test('calls by what the arguments in their body say', async (t) => {
@@ -80,7 +80,7 @@ t.test('calls by what the arguments in their body say', async (t) => {
 })
 
 t.test('a list has the tools that somebody may call with some arguments', async (t) => {
-  const { send } = await startGuide(t)
+  const { send, server } = await startGuide(t)
   const list = { ...toolCall('-'), method: 'tools/list', params: {} }
   const headers = { 'mcp-protocol-version': '2025-11-25' }
   const table: [key: string | undefined, tools: string[]][] = [
@@ -92,5 +92,8 @@ t.test('a list has the tools that somebody may call with some arguments', async 
     t.match(messagesIn(answer), [{ result: { tools: tools.map((name) => ({ name })) } }])
     for (const name of ['whoami'].filter((tool) => !tools.includes(tool)))
       t.notMatch(answer.body, name)
+    const names = ['delete_note', 'read_note', 'whoami']
+    const told = names.map((name) => (tools.includes(name) ? name : `!${name}`))
+    t.equal(server.last()?.['x-gatehouse-tools'], told.join(), 'so is the server')
   }
 })
