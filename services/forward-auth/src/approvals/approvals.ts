@@ -84,6 +84,7 @@ class Approvals {
     const opened = this.#openedOf(call, lines)
     if (await this.#app.authStore.addApproval(opened.row)) {
       this.#record('call-asked', opened)
+      this.#tell(call, opened.row)
       return answerTo(call, opened.row)
     }
     // An equal one may have been quicker.
@@ -218,6 +219,20 @@ class Approvals {
     return isMet ? { row, contents, policies } : undefined
   }
 
+  /** Tells the receivers of events, and the person if they may decide. */
+  #tell(call: ApprovableCall, row: ApprovalRow): void {
+    const { email } = call.person?.profile ?? {}
+    const isTheirs = call.approve.approver === undefined && email?.verified === true
+    this.#app.events.add({
+      type: 'approval-requested',
+      portal: row.portal,
+      host: new URL(call.resource).host,
+      tool: call.tool,
+      url: answerTo(call, row).url,
+      email: isTheirs ? email.address : undefined,
+    })
+  }
+
   #record(
     event: AuditEvent,
     { row, contents }: Omit<OpenedCall, 'policies'>,
@@ -269,6 +284,7 @@ export const approvals = fp(
       'forward-auth/portals',
       'forward-auth/audit',
       'forward-auth/sessions',
+      'forward-auth/events',
       'service-kit/clock',
     ],
   },
