@@ -154,22 +154,26 @@ t.test('an e-mail goes to the person whom the agent acts for', async (t) => {
   t.equal(mails.length, 3, 'nothing is sent to nobody')
 })
 
-t.test('the address of a person is sealed where it waits', async (t) => {
-  const receiver = {
-    name: 'ops',
-    type: 'email',
-    host: '127.0.0.1',
-    from: 'a@a.test',
-    to: ['person'],
-  }
-  const yaml = yamlOf(portalOf('main'), `events: { receivers: [${JSON.stringify(receiver)}] }`)
-  const { app } = await startApp(t, yaml, undefined, { clock: systemClock })
-  app.events.add({ ...REQUEST, email: EMAIL })
+t.test('an event is sealed where it waits, and no other one is sent', async (t) => {
+  const { deliveries, origin } = await startReceiver(t)
+  const events = `events: { receivers: [${JSON.stringify(webhookAt(origin))}] }`
+  const { app } = await startApp(t, yamlOf(portalOf('main'), events), undefined, {
+    clock: systemClock,
+  })
   const { outbox } = app.authStore
-  const now = Date.now() + 1_000
-  const row = await until(async () => (await outbox.claimDueEvents('ops', now, 9, now))[0])
-  t.match(row?.person, /^[-\w]{50,}$/)
-  t.notMatch(JSON.stringify(row), 'ada')
+  const forged = JSON.stringify({ body: JSON.stringify({ ...REQUEST, url: 'https://evil.test/' }) })
+  await outbox.addEvent({ body: forged, at: 0, receivers: ['ops'] })
+  app.events.add({ ...REQUEST, email: EMAIL })
+  const row = await until(async () => {
+    const now = Date.now()
+    return (await outbox.claimDueEvents('ops', now, 9, now))[1]
+  })
+  t.match(row?.body, /^[-\w]{200,}$/)
+
+  app.loops.start()
+  await until(() => deliveries.length > 0)
+  t.match(JSON.parse(deliveries[0]?.body ?? ''), REQUEST)
+  t.equal(deliveries.length, 1)
 })
 
 t.test('no secret of a receiver is logged, nor is the store for long in the way', async (t) => {

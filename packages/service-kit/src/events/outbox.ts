@@ -25,15 +25,14 @@ export interface NewEvent {
   readonly receivers: readonly string[]
   /** The key with which it is not sent again before `until`, unless `always`. */
   readonly once?: { readonly key: string; readonly until: number; readonly always?: boolean }
-  /** The e-mail address of the person whom it is about, sealed. */
-  readonly person?: string
+  /** The e-mail address of the person whom it is about. */
+  readonly person?: string | undefined
 }
 
 /** An event that waits for one receiver. */
-export interface WaitingEvent extends Pick<NewEvent, 'body' | 'at'> {
+export interface WaitingEvent extends Pick<NewEvent, 'body' | 'at' | 'person'> {
   readonly id: number
   readonly tries: number
-  readonly person?: string | null
 }
 
 /** What receivers have not accepted yet. */

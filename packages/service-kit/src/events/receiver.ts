@@ -18,8 +18,6 @@ export interface Sender {
    * @param length - `brief` for short messages: Slack takes 2,000 characters in a part, ntfy 4,096 bytes
    */
   textOf(event: EventHead, length: 'brief' | 'whole'): EventText
-  /** Opens the sealed address of a person. */
-  personOf?(sealed: string): string | undefined
 }
 
 export interface Receiver {
@@ -29,13 +27,13 @@ export interface Receiver {
    * Delivers an event.
    *
    * @param body - the event as JSON
-   * @param person - the address of the person whom it is about, sealed
+   * @param person - the address of the person whom it is about
    * @throws Error if it was not accepted; its message holds no secret
    */
   send(
     body: string,
     options: { readonly now: number; readonly signal: AbortSignal },
-    person?: string | null,
+    person?: string,
   ): Promise<void>
   close(): Promise<void>
 }
@@ -50,8 +48,7 @@ export function createReceiver(config: ReceiverConfig, sender: Sender): Receiver
     name,
     events,
     async send(body, { signal }, person) {
-      const address = (person && sender.personOf?.(person)) ?? []
-      const to = config.to.flatMap((entry) => (entry === PERSON ? address : entry))
+      const to = config.to.flatMap((entry) => (entry === PERSON ? (person ?? []) : entry))
       if (to.length === 0) return
       // Most services send no e-mail, and the module takes a while to load.
       const { sendEmail } = await import('./email.ts')

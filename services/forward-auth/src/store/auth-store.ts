@@ -158,8 +158,8 @@ export abstract class AuthStore {
     const { enqueue, ...outbox } = outboxOn(engine, OUTBOX, MAX_WAITING)
     this.outbox = {
       ...outbox,
-      addEvent: ({ body, at, receivers, person }) => {
-        const row = { body, at, person, ...this.#lasting(at + MAX_WAIT, 0) }
+      addEvent: ({ body, at, receivers }) => {
+        const row = { body, at, ...this.#lasting(at + MAX_WAIT, 0) }
         return this.#write((tx) => enqueue(tx, receivers, row))
       },
     }

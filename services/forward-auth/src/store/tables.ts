@@ -99,7 +99,7 @@ export const APPROVALS = new Table(
 /** What receivers have not accepted yet. */
 export const OUTBOX = new Table(
   'outbox',
-  { ...WAITING, person: 'text?', ...LASTING }, // `person`: an e-mail address, sealed
+  { ...WAITING, ...LASTING }, // the body is sealed
   {
     indexes: ['next_at', 'id'].map(
       (column) => `CREATE INDEX outbox_${column} ON outbox (receiver, ${column})`,

@@ -28,6 +28,10 @@ const WORTH: Readonly<Record<string, Readonly<Record<string, 'sealed' | 'takes' 
     ...{ key: 'sealed', portal: 'sealed', person: 'sealed', agent: 'sealed', decider: 'sealed' },
     ...{ state: 'sealed', until: 'takes', due: 'takes', sealed: 'sealed' },
   },
+  outbox: {
+    ...{ id: 'takes', receiver: 'takes', body: 'sealed', at: 'takes', tries: 'takes' },
+    ...{ nextAt: 'takes', until: 'takes', due: 'takes' },
+  },
   secrets: { name: 'sealed', sealed: 'sealed' },
   audit: Object.fromEntries(
     (TABLES.find(({ name }) => name === 'audit')?.members ?? []).map((each) => [each, 'nothing']),

@@ -34,7 +34,7 @@ export async function driveAll(store: AuthStore): Promise<void> {
   const remembered = approval('tool', { agent: 'x', state: 'remembered' })
   await store.decideApproval(approval('call', { agent: 'x', state: 'allowed' }), remembered)
   await store.useApproval('call')
-  await store.outbox.addEvent({ body: '{}', at: now, receivers: ['ops'], person: 'sealed' })
+  await store.outbox.addEvent({ body: '{}', at: now, receivers: ['ops'] })
   for (const { id } of await store.outbox.claimDueEvents('ops', now, 1, now + HOUR)) {
     await store.outbox.delayEvent(id, now)
     await store.outbox.deleteEvent(id)
