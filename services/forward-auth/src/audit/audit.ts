@@ -217,15 +217,6 @@ class AuditTrail {
     await this.#writing
     await this.#writeAll()
   }
-
-  async prune(retention: number): Promise<void> {
-    const { authStore: store, log } = this.#app
-    try {
-      await store.audit.prune(retention)
-    } catch (error) {
-      log.error({ err: error }, 'old audit rows could not be deleted')
-    }
-  }
 }
 
 /** Whole names, and how many there are where some are left out. */
@@ -258,17 +249,9 @@ interface AuditOptions extends Pick<ForwardAuthConfig, 'audit'> {
 export const audit = fp<AuditOptions>(
   async (app: FastifyInstance, { audit: { retention }, metrics }) => {
     const trail = new AuditTrail(app, metrics && createCounters(app, metrics))
-    let timer: { cancel(): void } | undefined
-    let pruning = Promise.resolve()
-    function prune(): void {
-      pruning = trail.prune(retention)
-      timer = app.clock.setTimer(prune, DAY)
-    }
-    prune()
-    app.addHook('onClose', async () => {
-      timer?.cancel()
-      await Promise.all([pruning, trail.close()])
-    })
+    const prune = () => app.authStore.audit.prune(retention)
+    app.loops.add(DAY, prune, 'old audit rows could not be deleted')
+    app.addHook('onClose', () => trail.close())
     app.decorate('auditTrail', trail)
   },
   {
@@ -277,6 +260,7 @@ export const audit = fp<AuditOptions>(
       'forward-auth/portals',
       'forward-auth/store',
       'service-kit/trust',
+      'service-kit/loops',
       'service-kit/clock',
       'service-kit/reload',
     ],

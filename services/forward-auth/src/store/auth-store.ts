@@ -1,6 +1,7 @@
 import type { Clock } from '@gatehouse/service-kit/clock'
 import type { EventStore } from '@gatehouse/service-kit/events'
 import type { HealthReport } from '@gatehouse/service-kit/http'
+import { type Loop, repeat } from '@gatehouse/service-kit/lifecycle'
 import {
   columns,
   type Engine,
@@ -142,8 +143,7 @@ export abstract class AuthStore {
   readonly #log: StoreOptions['log']
   /** Whether something has failed since the last check, which was logged. */
   #hasFailed = false
-  #timer: { cancel(): void } | undefined
-  #looking: Promise<void> | undefined
+  #watching: Loop | undefined
   #isClosed = false
   /** The age at the last read of events. */
   #lastRead = NEVER
@@ -398,7 +398,7 @@ export abstract class AuthStore {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    this.#timer?.cancel()
+    await this.#watching?.stop()
     await this.#engine.close()
   }
 
@@ -423,17 +423,15 @@ export abstract class AuthStore {
     this.#hasFailed = false
   }
 
-  /** Calls {@link look} every so many ms. */
+  /** Calls {@link look} now, and then every so many ms. */
   protected watch(interval: number): void {
-    this.#timer = this.clock.setTimer(() => {
-      this.#looking ??= this.look()
-        // `look` has reported the failure.
-        .catch(() => {})
-        .finally(() => {
-          this.#looking = undefined
-        })
-      this.watch(interval)
-    }, interval)
+    // `look` has reported the failure.
+    this.#watching = repeat(
+      this.clock,
+      interval,
+      () => this.look(),
+      () => {},
+    )
   }
 
   protected abstract look(): Promise<void>

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { until } from '../../../../scripts/test/until.ts'
 import type {} from '../../src/audit/audit.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { AUTH, goalOf, MAIN, SCRIPT, signIn, signInUrl, start, WANTED } from '../portal/kit.ts'
@@ -234,8 +235,13 @@ t.test('days outside of the retention are removed at the start and once a day', 
       return { cancel: () => void daily.delete(fn) }
     },
   }
-  const startAgain = () => startApp(t, yaml, undefined, { clock, monotonic: () => ran })
-  const { app } = await startAgain()
+  const startAgain = async () => {
+    const { app } = await startApp(t, yaml, undefined, { clock, monotonic: () => ran })
+    app.loops.start()
+    return app
+  }
+  const app = await startAgain()
+  await until(() => daily.size > 0)
   ran = 2 * DAY
   t.strictSame(files(), ['2020-01-01.jsonl', 'notes.txt'], 'kept at the start')
   for (const removeOld of daily) removeOld()
@@ -244,6 +250,6 @@ t.test('days outside of the retention are removed at the start and once a day', 
   t.equal(daily.size, 0)
 
   writeFileSync(`${folder}/audit/2020-01-02.jsonl`, '')
-  await (await startAgain()).app.close()
+  await (await startAgain()).close()
   t.strictSame(files(), ['notes.txt'])
 })
