@@ -178,11 +178,13 @@ class Approvals {
   #openedOf(call: ApprovableCall, lines: readonly ArgumentLine[]) {
     const { realm, person, agent = null, client, approve } = call
     const { owner, key, rememberedKey } = this.#keysOf(call)
+    const { caller } = call.principal
     const begun = this.#app.clock.now()
     const contents: ApprovalContents = {
       ...{ resource: call.resource, tool: call.tool, arguments: lines, begun, approve },
-      ...{ clientId: client.id, clientHost: client.host, clientName: client.name, rememberedKey },
-      caller: call.principal.caller,
+      ...{ clientId: client.id, clientName: client.name, caller, rememberedKey },
+      // A program that acts for nobody has proven its name.
+      clientHost: client.host ?? (person ? undefined : caller),
       principal: person && { ...person.profile, claims: {} },
       until: begun + LIFETIMES.asked,
     }

@@ -14,7 +14,7 @@ export interface ShownCall {
   readonly resource: string
   readonly tool: string
   readonly arguments: readonly ArgumentLine[]
-  /** The proven host of the client; undefined if nothing about it is proven. */
+  /** The proven host of the client, or name of a program; undefined if nothing about it is proven. */
   readonly clientHost: string | undefined
   /** The name that it gives itself. */
   readonly clientName: string | undefined

@@ -159,7 +159,7 @@ t.test('a form counts once, in its session, for its call, from our page', async 
 })
 
 t.test('with an approver, somebody else decides, and nobody else sees it', async (t) => {
-  const { open, answer, ada, agent, approvals, person, stateOf } = await startHere(t)
+  const { open, answer, ada, agent, approvals, person, program, stateOf } = await startHere(t)
   const call = agent.call('pay', { amount: 5 })
   const { id } = await approvals.request(call)
   const bob = await person('bob', { groups: ['editor'] })
@@ -173,6 +173,9 @@ t.test('with an approver, somebody else decides, and nobody else sees it', async
     t.equal((await answer(browser, id, 'once')).statusCode, 404)
     t.notMatch((await open(browser)).body, 'pay')
   }
+  const ofProgram = await open(bob, (await approvals.request(program('pay'))).id)
+  t.match(ofProgram.body, 'psk:ci')
+  t.notMatch(ofProgram.body, /On behalf of|Registered itself|Deny and disconnect/)
   const page = await open(bob, id)
   t.match(page.body, 'On behalf of')
   t.match(page.body, 'Name of ada')
