@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { sendPage } from '@gatehouse/service-kit/pages'
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { endsAt } from '../account/end.ts'
 import { requireOwnForm } from '../account/logout.ts'
@@ -86,16 +86,21 @@ export const approvalRoutes: FastifyPluginAsyncTypebox = async (app) => {
     if (stepUp) return redirect(reply, signInUrl(realm, { returnTo, stepUp }))
     await app.approvals.decide(call, decision === 'end' ? 'deny' : decision, visitor, request)
     if (decision === 'end' && call.row.agent !== null) {
-      const { caller: actor, session } = visitor
-      const ends = await endsAt(app, visitor.portal, { session: call.row.agent })
-      const ender = { endedBy: 'person', actor, actorName: session.profile.name?.full } as const
-      await endSessions(app, ends, ender, request)
+      await endAgent(call.row.agent, visitor, request)
       return sendCall(realm, visitor, call, reply, 'ended')
     }
     // Somebody may have been quicker.
     const decided = await app.approvals.find(id, visitor)
     return decided ? sendCall(realm, visitor, decided, reply) : reply.callNotFound()
   })
+}
+
+/** Ends what the client of an agent has of its person. */
+async function endAgent(agent: string, visitor: Visitor, request: FastifyRequest): Promise<void> {
+  const { caller: actor, session, portal } = visitor
+  const ends = await endsAt(request.server, portal, { session: agent })
+  const ender = { endedBy: 'person', actor, actorName: session.profile.name?.full } as const
+  await endSessions(request.server, ends, ender, request)
 }
 
 function formKeyOf({ session }: Visitor, { row, contents }: OpenedCall): FormKey {
