@@ -176,7 +176,7 @@ t.test('an event is sealed where it waits, and no other one is sent', async (t) 
   t.equal(deliveries.length, 1)
 })
 
-t.test('no secret of a receiver is logged, nor is the store for long in the way', async (t) => {
+t.test('no secret of a receiver is logged, and a failure of the store is', async (t) => {
   const { deliveries, origin } = await startReceiver(t, 500)
   expectWarnings(t, 'an event was not accepted', 'an event was lost')
   const { app, log } = await startInstance(t, [
