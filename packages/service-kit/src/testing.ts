@@ -19,7 +19,8 @@ export function manualClock(start = Date.UTC(2030, 0, 1)): ManualClock {
   return {
     now: () => now,
     setTimer(fn, ms) {
-      const timer = { time: now + ms, fn }
+      // A clock shows whole milliseconds.
+      const timer = { time: Math.ceil(now + ms), fn }
       timers.add(timer)
       return { cancel: () => void timers.delete(timer) }
     },

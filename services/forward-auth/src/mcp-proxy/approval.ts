@@ -174,7 +174,7 @@ function approvableCall(
   const agent = principal instanceof Agent ? principal : undefined
   const { client = principal.caller } = principal.identity
   const args = Object(forwarded.mcp?.arguments)
-  const { redirectUri = '', clientName } = agent?.consent ?? {}
+  const { redirectUri = '', clientName } = agent?.session.agent ?? {}
   return {
     realm: { portal, site },
     principal,

@@ -69,22 +69,21 @@ export async function decide(
 
 /** Decides anew about a call that has begun; undefined if its sender may not send anything any more. */
 export async function decideAgain(
-  { principal, forwarded }: Check,
+  check: Check,
   request: FastifyRequest,
 ): Promise<Check | undefined> {
-  const renewed = principal && (await renew(principal, request))
-  const call = forwarded.mcp ?? LISTING
-  return renewed && decide(resourceOf(request), request, { principal: renewed, call: () => call })
+  const principal = await renew(check, request)
+  const call = check.forwarded.mcp ?? LISTING
+  return principal && decide(resourceOf(request), request, { principal, call: () => call })
 }
 
-async function renew(
-  principal: Principal,
-  request: FastifyRequest,
-): Promise<Principal | undefined> {
-  if (principal instanceof Agent) return request.server.agents.renewed(principal, request)
-  const { method, profile } = principal.identity
-  if (method !== 'psk') return undefined
-  return portalOf(request).gate.programs.findByKeyName(profile.id.slice(`${method}:`.length))
+async function renew({ principal, portal }: Check, request: FastifyRequest) {
+  const { server } = request
+  if (principal instanceof Agent) return server.agents.renewed(principal, request)
+  // Another configuration may have another key, or trust the issuer of a token no more.
+  if (!principal || portalOf(request).gate !== portal.gate) return undefined
+  const { exp } = principal.subject.caller?.claims ?? {}
+  return exp === undefined || Number(exp) * 1_000 > server.clock.now() ? principal : undefined
 }
 
 /** IDs of the sessions that somebody depends on: those of an agent and its person. */

@@ -124,11 +124,15 @@ export const openStreams = fp(
       streams.end(['streams'])
       timer = app.clock.setTimer(() => streams.end(['calls']), LAST_WAIT)
     })
-    app.addHook('onClose', async () => timer.cancel())
+    app.addHook('onClose', async () => {
+      timer.cancel()
+      streams.end(['streams', 'calls'])
+    })
   },
   {
     name: 'forward-auth/open-streams',
     dependencies: [
+      'forward-auth/upstreams',
       'forward-auth/portals',
       'forward-auth/sessions',
       'service-kit/clock',

@@ -1,6 +1,6 @@
 import type { TokenCaller } from '@gatehouse/auth-core'
 import { Principal, type Refusal } from '@gatehouse/gate'
-import type { Consent, Visitor } from '../session/session.ts'
+import type { Session, Visitor } from '../session/session.ts'
 import { scopesIn } from './authorization-request.ts'
 import type { AccessClaims } from './tokens.ts'
 
@@ -9,9 +9,10 @@ export class Agent extends Principal {
   readonly token: TokenCaller
   readonly claims: AccessClaims
   readonly visitor: Visitor
-  readonly consent: Consent
+  /** Its own session, which has the consent. */
+  readonly session: Session
 
-  constructor(visitor: Visitor, accessClaims: AccessClaims, consent: Consent) {
+  constructor(visitor: Visitor, accessClaims: AccessClaims, session: Session) {
     const { iss, sub, client_id: client, scope } = accessClaims
     const { identity, portal } = visitor
     const scopes = Object.freeze(scopesIn(scope))
@@ -23,7 +24,7 @@ export class Agent extends Principal {
     )
     this.claims = accessClaims
     this.visitor = visitor
-    this.consent = consent
+    this.session = session
     this.token = Object.freeze({ method: 'jwt', issuer: iss, subject: sub, scopes, claims })
   }
 

@@ -8,7 +8,13 @@ import { sealValue, unsealValue } from '../keys/key-ring.ts'
 import { portalOf } from '../portal/portals.ts'
 import { endSessions, recordEnd } from '../session/ends.ts'
 import type { OpenedRow } from '../session/records.ts'
-import { type Consent, openRow, sealSession, type Visitor } from '../session/session.ts'
+import {
+  type Consent,
+  openRow,
+  type Session,
+  sealSession,
+  type Visitor,
+} from '../session/session.ts'
 import { issuerOf, purposeAt, siteOfIssuer } from '../sites.ts'
 import type { SessionRow } from '../store/store.ts'
 import type { Realm } from '../web/realm.ts'
@@ -61,8 +67,8 @@ type RefreshToken = Pick<SessionRow, 'sid' | 'rev'>
 class Agents {
   readonly #app: FastifyInstance
   readonly #tokens: ReturnType<typeof accessTokensOf>
-  /** The agents by the claims of their tokens, and by visitor. */
-  readonly #agents = new WeakMap<AccessClaims, Readonly<{ visitor: Visitor; agent: Agent }>>()
+  /** The agents by the claims of their tokens, as they and their people were last. */
+  readonly #agents = new WeakMap<AccessClaims, Agent>()
 
   constructor(app: FastifyInstance) {
     this.#app = app
@@ -81,11 +87,19 @@ class Agents {
     request: FastifyRequest,
   ): Promise<Agent | undefined> {
     const claims = this.#tokens.verify(token)
-    return claims?.aud === resource.url ? this.#findByClaims(claims, request) : undefined
+    const agent =
+      claims?.aud === resource.url ? await this.#findByClaims(claims, request) : undefined
+    if (!agent) return undefined
+    const { records } = this.#app.sessions
+    // The session that the agent belongs to is in use, too.
+    for (const session of [agent.session, agent.visitor.session])
+      records.noteUse(session, undefined)
+    return agent
   }
 
   /**
-   * The agent as it is now, whatever its token says of its end: a call that has begun goes on while the agent does.
+   * The agent as it is now, whatever its token says of its end: a call that has begun goes on while the agent does. That
+   * is no use of its session.
    *
    * @throws StoreError STORE_UNAVAILABLE
    */
@@ -94,31 +108,26 @@ class Agents {
   }
 
   async #findByClaims(claims: AccessClaims, request: FastifyRequest): Promise<Agent | undefined> {
-    const { sessions, sites, trust } = this.#app
+    const { sessions, sites, trust, clock } = this.#app
     const portal = portalOf(request)
     const site = siteOfIssuer(sites, portal, claims.iss)
     if (!site) return undefined
     const session = await sessions.records.find(claims.sid)
     const consent = session?.agent
     if (!session || consent?.clientId !== claims.client_id) return undefined
-    if (consent.resource !== claims.aud) return undefined
+    if (consent.resource !== claims.aud || clock.now() >= session.ends) return undefined
     const visitor = await sessions.find(consent.parent, { portal, site })
     if (!visitor?.isAllowedAt(() => trust.clientIp(request.raw))) return undefined
-    const agent = this.#agentOf(claims, visitor, consent)
-    if (!agent) return undefined
-    sessions.records.noteUse(session, undefined)
-    // The session that the agent belongs to is in use, too.
-    sessions.records.noteUse(visitor.session, undefined)
-    return agent
+    return this.#agentOf(claims, visitor, session)
   }
 
   /** Undefined if its client may not be used any more: a reload makes other visitors. */
-  #agentOf(claims: AccessClaims, visitor: Visitor, consent: Consent): Agent | undefined {
+  #agentOf(claims: AccessClaims, visitor: Visitor, session: Session): Agent | undefined {
     const cached = this.#agents.get(claims)
-    if (cached?.visitor === visitor) return cached.agent
+    if (cached?.visitor === visitor && cached.session === session) return cached
     if (!this.#app.clients.isAllowed(visitor.portal, claims.client_id)) return undefined
-    const agent = new Agent(visitor, claims, consent)
-    this.#agents.set(claims, { visitor, agent })
+    const agent = new Agent(visitor, claims, session)
+    this.#agents.set(claims, agent)
     return agent
   }
 

@@ -2,8 +2,9 @@ import { setImmediate } from 'node:timers/promises'
 import type { LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { endTarget } from '../../src/account/end.ts'
 import { portalOf, yamlOf } from '../app.ts'
-import { envelope, oldToolCall, toolCall, VERSION } from '../helpers/mcp-requests.ts'
+import { oldToolCall, toolCall, VERSION } from '../helpers/mcp-requests.ts'
 import { startToolServer } from '../helpers/tool-servers.ts'
 import { NOTES, startIssuer } from '../oauth/kit.ts'
 import type { RequestHeaders } from '../shapes.ts'
@@ -184,4 +185,124 @@ t.test('rounds: a client of the newest protocol asks again by itself', async (t)
   await decide('once')
   t.strictSame(textIn(await answer), ['delete_note'])
   t.strictSame(server.ran, ['delete_note'])
+})
+
+t.test('after eight rounds a client is told to call again', async (t) => {
+  const { send, later, server } = await startHere(t, { approve: 'wait: 1s' })
+  const { params, ...message } = toolCall('delete_note')
+  let requestState: unknown
+  for (let round = 0; round < 8; round++) {
+    const answer = await later(send({ body: { ...message, params: { ...params, requestState } } }))
+    const [{ result }] = messagesIn(answer) as [{ result: Record<string, unknown> }]
+    requestState = result.requestState
+    t.type(requestState, 'string')
+  }
+  const last = await later(send({ body: { ...message, params: { ...params, requestState } } }))
+  t.match(messagesIn(last), [{ result: { isError: true, resultType: 'complete' } }])
+  t.strictSame(server.ran, [])
+})
+
+t.test('a client that opens URLs is told of the page at once', async (t) => {
+  const { send, decide, server } = await startHere(t)
+  const { params, ...message } = toolCall('delete_note')
+  const capabilities = 'io.modelcontextprotocol/clientCapabilities'
+  const _meta = { ...params._meta, [capabilities]: { elicitation: { url: {} } } }
+  const body = (more = {}) => ({ body: { ...message, params: { ...params, _meta, ...more } } })
+  const [{ result }] = messagesIn(await send(body())) as [{ result: Record<string, unknown> }]
+  const elicitation = {
+    method: 'elicitation/create',
+    params: {
+      mode: 'url',
+      url: /^https:\/\/auth\.example\.com\/portals\/main\/account\/calls\/[\w-]{43}$/,
+    },
+  }
+  t.match(result, { resultType: 'input_required', inputRequests: { approval: elicitation } })
+  const inputResponses = { approval: { action: 'accept' } }
+  const answer = send(body({ requestState: result.requestState, inputResponses }))
+  await decide('once')
+  t.strictSame(textIn(await answer), ['delete_note'])
+  t.strictSame(server.ran, ['delete_note'])
+})
+
+t.test(
+  'state that is not ours is no round, and what is asked again is another question',
+  async (t) => {
+    const { send, later, server, token, ada, connect } = await startHere(t, { approve: 'wait: 1s' })
+    const { params, ...message } = toolCall('delete_note')
+    const withState = (requestState: unknown, args: object = {}) => ({
+      body: { ...message, params: { ...params, arguments: args, requestState } },
+    })
+    const [{ result }] = messagesIn(await later(send(withState(undefined)))) as [
+      { result: Record<string, string> },
+    ]
+    const state = result.requestState ?? ''
+    const flipped = `${state.slice(0, -2)}${state.endsWith('A') ? 'B' : 'A'}${state.slice(-1)}`
+    for (const foreign of ['of the server', flipped, ''])
+      t.match(messagesIn(await later(send(withState(foreign)))), [{ result: { isError: true } }])
+    t.match(messagesIn(await later(send(withState(state, { id: 2 })))), [
+      { result: { isError: true } },
+    ])
+    const { access_token: again } = await connect(ada)
+    t.not(again, token)
+    t.strictSame(server.ran, [])
+  },
+)
+
+t.test('twenty equal calls at once run once for one yes', async (t) => {
+  const { send, decide, server, waiting } = await startHere(t)
+  const answers = Array.from({ length: 16 }, () => send())
+  await decide('once')
+  const texts = (await Promise.all(answers)).flatMap(textIn)
+  t.equal(texts.filter((text) => text === 'delete_note').length, 1)
+  t.strictSame(server.ran, ['delete_note'])
+  t.equal(await waiting(), 0, 'and nobody is asked again')
+})
+
+t.test('after the yes, everything is decided anew', async (t) => {
+  type Here = Awaited<ReturnType<typeof startHere>>
+  const changes: Record<string, (here: Here) => unknown> = {
+    'the agent has ended': async ({ app }) => {
+      const [portal] = [...app.portals.values()]
+      const target = { client: 'https://assistant.test/oauth/client.json' }
+      if (portal) await endTarget(app, portal, target, {})
+    },
+    'the rule demands more': ({ reload, yaml }) =>
+      reload(yaml().replace('require: signedIn, approve', 'require: editors, approve')),
+    'somebody else has to approve': ({ reload, yaml }) => reload(yaml('approver: editors')),
+    'nobody has to approve any more': ({ reload, yaml }) =>
+      reload(yaml().replace(/, approve: \{[^}]*\}/, '')),
+    'the resource has no upstream any more': ({ reload, yaml }) =>
+      reload(
+        yaml()
+          .replace(/ upstream: \{[^}]*\},/, '')
+          .replace(/, approve: \{[^}]*\}/, ''),
+      ),
+  }
+  for (const [title, change] of Object.entries(changes))
+    await t.test(title, async (t) => {
+      const here = await startHere(t)
+      const { send, decide, server, waiting, ada } = here
+      const answer = send()
+      while ((await waiting()) === 0) await setImmediate()
+      await change(here)
+      if ((await waiting()) > 0) await decide('once', ada)
+      await here.later(answer)
+      t.strictSame(server.ran, [])
+    })
+})
+
+t.test('a call without an id waits for nobody', async (t) => {
+  const { send, server, waiting } = await startHere(t)
+  const { id: _, ...notification } = toolCall('delete_note')
+  t.match(await send({ body: notification }), { statusCode: 403, body: /FWA_TOOL_REFUSED/ })
+  t.equal(await waiting(), 0)
+  t.strictSame(server.ran, [])
+})
+
+t.test('the check lets nothing pass that only the proxy can ask about', async (t) => {
+  const { call, check, token, server } = await startHere(t)
+  t.equal((await call(token, { tool: 'delete_note' })).statusCode, 403)
+  t.equal((await call(token, { tool: 'read_note' })).statusCode, 403, 'no header is believed')
+  t.type(check, 'function')
+  t.strictSame(server.ran, [])
 })
