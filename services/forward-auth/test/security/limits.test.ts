@@ -31,6 +31,10 @@ const LIMITS: Readonly<Record<string, readonly string[]>> = {
   ],
   consents: ['oauth/authorize.test.ts: what a person allows is stored at a bounded rate'],
   approvals: ['store/approvals.test.ts: five calls of an agent wait, and twenty of a person'],
+  // One for each question.
+  outbox: [
+    'approvals/approvals.test.ts: an agent that floods has five questions, and its person twenty',
+  ],
   // One of each name.
   secrets: ['store/store.test.ts: instances that start at once have the same secret'],
   audit: [
