@@ -91,7 +91,7 @@ async function startHere(t: Test, { approve = '', rest = '', sdk = 2 as 1 | 2 } 
       isDone = true
     })
     while (!isDone && (await waiting()) === 0) await setImmediate()
-    for (let i = 0; i < 50 && !isDone; i++) {
+    for (let i = 0; i < 300 && !isDone; i++) {
       await issuer.clock.advance(step)
       for (let turn = 0; turn < 20; turn++) await setImmediate()
     }
