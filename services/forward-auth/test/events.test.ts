@@ -49,7 +49,7 @@ async function startInstance(t: Test, receivers: readonly object[], rest = ''): 
   const events = `events: { receivers: ${JSON.stringify(receivers)} }`
   const yaml = yamlOf(portalOf('main'), `${events}\n${rest}`)
   const instance = await startApp(t, yaml, undefined, { clock: systemClock })
-  instance.app.loops.start()
+  await instance.app.listen({ host: '127.0.0.1', port: 0 })
   return instance
 }
 

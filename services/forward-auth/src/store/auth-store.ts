@@ -398,7 +398,8 @@ export abstract class AuthStore {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    await this.#watching?.stop()
+    // What it is reading ends with the engine.
+    void this.#watching?.stop()
     await this.#engine.close()
   }
 
