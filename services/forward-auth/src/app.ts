@@ -176,7 +176,7 @@ async function registerServices(
   await app.register(probes)
   await app.register(check, { metrics })
   await app.register(upstreams)
-  await app.register(openStreams)
+  await app.register(openStreams, { metrics })
 }
 
 /** The agents know the portals, whose checks find agents by this. */

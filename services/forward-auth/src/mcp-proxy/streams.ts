@@ -1,3 +1,4 @@
+import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { FwaError } from '../errors.ts'
@@ -97,6 +98,11 @@ class OpenStreams {
     for (const stream of this.#open) stream.review()
   }
 
+  /** How many of a kind there are. */
+  sizeOf(kind: StreamKind): number {
+    return [...this.#open].filter((stream) => stream.kind === kind).length
+  }
+
   end(kinds: readonly StreamKind[]): void {
     for (const stream of this.#open) if (kinds.includes(stream.kind)) stream.end()
   }
@@ -108,9 +114,15 @@ declare module 'fastify' {
   }
 }
 
-export const openStreams = fp(
-  async (app: FastifyInstance) => {
+export const openStreams = fp<{ readonly metrics?: Metrics | undefined }>(
+  async (app: FastifyInstance, { metrics }) => {
     const streams = new OpenStreams(app)
+    for (const kind of Object.keys(MAX_OPEN) as StreamKind[])
+      metrics?.gauge({
+        name: `gatehouse_auth_mcp_open_${kind}`,
+        help: `Open ${kind} at the MCP proxy.`,
+        collect: () => streams.sizeOf(kind),
+      })
     app.decorate('openStreams', streams)
     app.onReload(async () => () => streams.review())
     let timer: { cancel(): void }
