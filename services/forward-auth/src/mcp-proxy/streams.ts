@@ -117,12 +117,16 @@ declare module 'fastify' {
 export const openStreams = fp<{ readonly metrics?: Metrics | undefined }>(
   async (app: FastifyInstance, { metrics }) => {
     const streams = new OpenStreams(app)
-    for (const kind of Object.keys(MAX_OPEN) as StreamKind[])
-      metrics?.gauge({
-        name: `gatehouse_auth_mcp_open_${kind}`,
-        help: `Open ${kind} at the MCP proxy.`,
-        collect: () => streams.sizeOf(kind),
-      })
+    metrics?.gauge({
+      name: 'gatehouse_auth_mcp_open_calls',
+      help: 'Calls that the MCP proxy is answering.',
+      collect: () => streams.sizeOf('calls'),
+    })
+    metrics?.gauge({
+      name: 'gatehouse_auth_mcp_open_streams',
+      help: 'Streams for messages of MCP servers that are open.',
+      collect: () => streams.sizeOf('streams'),
+    })
     app.decorate('openStreams', streams)
     app.onReload(async () => () => streams.review())
     let timer: { cancel(): void }
