@@ -16,6 +16,11 @@ import {
 const ADDRESS = '^[^@\\s,?<>"]+@[^@\\s,?<>"]+$'
 /** The recipient that stands for the person whom an event is about. */
 export const PERSON = 'person'
+
+const Address = Type.String({ pattern: ADDRESS })
+const PersonOrAddress = Type.String({
+  pattern: '^person$|^[^@\\s,?<>"]+@[^@\\s,?<>"]+$',
+})
 /** The name of the receiver that `events.webhook` configures. */
 const WEBHOOK = 'webhook'
 
@@ -96,7 +101,7 @@ export function eventsOptions(types: readonly string[], description: string, per
         user: Type.Optional(Text('User name, if the server asks for one.')),
         password: Type.Optional(Secret('Its password.', { minLength: 1 })),
         from: Type.String({ pattern: ADDRESS, description: 'Address of the sender.' }),
-        to: Type.Array(Type.String({ pattern: person ? `^${PERSON}$|${ADDRESS}` : ADDRESS }), {
+        to: Type.Array(person ? PersonOrAddress : Address, {
           minItems: 1,
           maxItems: 20,
           description: `Addresses of the recipients.${person}`,
