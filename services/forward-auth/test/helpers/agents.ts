@@ -99,6 +99,8 @@ interface Changes {
   readonly portal?: object
   /** Where the server listens. Default: it is one with notes. */
   readonly appPort?: number
+  /** Where a server listens that Gatehouse sends calls to itself. Default: calls go to the app, after a check. */
+  readonly upstreamPort?: number
   /** Where servers are that are not behind the proxy. */
   readonly origins?: Readonly<Record<string, string>>
   /** How long agents work without their person. */
@@ -112,17 +114,19 @@ export async function startAgents(
   t: Test,
   proxy: ProxyName,
   provider: Provider,
-  { portal = {}, appPort, origins, lifetime, isUnknown = false }: Changes = {},
+  { portal = {}, appPort, upstreamPort, origins, lifetime, isUnknown = false }: Changes = {},
 ) {
   const clock = manualClock(Date.now())
   const port = appPort ?? (await startMcpServer2(t)).port
   const document = await startClientDocument(t, [CALLBACK, LOOPBACK])
   const folder = testFolder(t)
-  const [{ resources }] = parse(GUIDE ?? '').portals
-  const lasting = lifetime && { resources: resources.map((one: object) => ({ ...one, lifetime })) }
-  const yaml = configOf(provider, folder, { ...lasting, ...portal })
+  const upstream = upstreamPort && { url: `http://127.0.0.1:${upstreamPort}/mcp` }
+  const more = { ...(lifetime && { lifetime }), ...(upstream && { upstream }) }
+  const [guide] = parse(GUIDE ?? '').portals
+  const resources = guide.resources.map((resource: object) => ({ ...resource, ...more }))
+  const yaml = configOf(provider, folder, { resources, ...portal })
   const deps = { clock, createFetch: createFetchOf(document.ca, provider.origins) }
-  const changes = PROXIES[proxy].withoutMcpProxy
+  const changes = upstream ? {} : PROXIES[proxy].withoutMcpProxy
   const gate = await startGate(t, proxy, { yaml, appPort: port, changes, ...deps })
   const network = {
     port: gate.port,

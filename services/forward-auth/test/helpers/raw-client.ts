@@ -16,6 +16,8 @@ export interface RawRequest {
   readonly trailers?: readonly Line[] | undefined
   /** Whether nothing follows: an upgrade has no end of its own. */
   readonly isLast?: boolean
+  /** Whether the answer is a stream without an end: its head is enough. */
+  readonly isStream?: boolean
 }
 
 interface RawAnswer {
@@ -40,7 +42,7 @@ export async function sendRaw(
   for (const request of requests) {
     socket.write(Buffer.from(bytesOf(request), 'latin1'))
     if (request.isLast) socket.end()
-    answers.push(await readAnswer(socket))
+    answers.push(await readAnswer(socket, request.isStream))
   }
   socket.destroy()
   return answers
@@ -55,10 +57,10 @@ function bytesOf({ method, target, headers, body, trailers }: RawRequest): strin
 }
 
 /** One answer, without waiting for the proxy to close. A connection that breaks off gives what has arrived. */
-async function readAnswer(socket: TLSSocket): Promise<RawAnswer> {
+async function readAnswer(socket: TLSSocket, isStream = false): Promise<RawAnswer> {
   let received = ''
   try {
-    while (!isWhole(received)) {
+    while (!isWhole(received) && !(isStream && received.includes('\r\n\r\n'))) {
       const chunk = socket.read() ?? (await nextChunk(socket))
       if (chunk === undefined) break
       received += chunk.toString('latin1')
@@ -105,7 +107,13 @@ export async function openHttp2(t: Test, { port, ca }: { port: number; ca: strin
   await once(session, 'remoteSettings')
   return {
     isOpen: () => !session.closed && !session.destroyed,
-    async send({ method, target, headers, body }: RawRequest): Promise<RawAnswer> {
+    async send({
+      method,
+      target,
+      headers,
+      body,
+      isStream = false,
+    }: RawRequest): Promise<RawAnswer> {
       const sent: Record<string, string | string[]> = {
         ':method': method,
         ':path': target,
@@ -125,6 +133,7 @@ export async function openHttp2(t: Test, { port, ca }: { port: number; ca: strin
         })
         stream.end(Buffer.from(body, 'latin1'))
         const status = await answered
+        if (isStream) stream.close()
         return { status, body: await text(stream).catch(() => '') }
       } catch {
         return NO_ANSWER

@@ -48,13 +48,13 @@ function createToolHandler(ran: Ran) {
 }
 
 /** The same by an old SDK, for clients with a session and without one. */
-function createOldListener(ran: Ran, sdk: keyof typeof OLD): RequestListener {
+function createOldListener(ran: Ran, sdk: keyof typeof OLD, hasSessions: boolean): RequestListener {
   const { Server, Transport: HttpTransport } = OLD[sdk]
   const sessions = new Map<string, StreamableHTTPServerTransport>()
   return async (request, response) => {
     const known = sessions.get(String(request.headers['mcp-session-id']))
     if (known) return known.handleRequest(request, response)
-    const isOpening = sdk === 1.12 || request.headers['x-test-session'] !== undefined
+    const isOpening = hasSessions || request.headers['x-test-session'] !== undefined
     const transport: StreamableHTTPServerTransport = new HttpTransport({
       ...(isOpening && {
         sessionIdGenerator: randomUUID,
@@ -69,12 +69,18 @@ function createOldListener(ran: Ran, sdk: keyof typeof OLD): RequestListener {
   }
 }
 
-/** An MCP server with the tools `read_note`, `delete_note` and `whoami`, at every path and for everybody. */
-export async function startToolServer(t: Test, sdk: Sdk) {
+/**
+ * An MCP server with the tools `read_note`, `delete_note` and `whoami`, at every path and for everybody.
+ *
+ * @param hasSessions - whether an old one opens a session for each client, and not only for those that ask for it
+ */
+export async function startToolServer(t: Test, sdk: Sdk, hasSessions = sdk === 1.12) {
   const ran: Ran = []
   const handler = createToolHandler(ran)
   const listener =
-    sdk === 2 ? (toNodeHandler(handler) as RequestListener) : createOldListener(ran, sdk)
+    sdk === 2
+      ? (toNodeHandler(handler) as RequestListener)
+      : createOldListener(ran, sdk, hasSessions)
   let last: IncomingHttpHeaders | undefined
   const server = createServer({ maxHeaderSize: 65_536 }, (request, response) => {
     last = request.headers

@@ -1,4 +1,5 @@
 import { callHeaders, envelope, type Line, oldToolCall, toolCall } from '../helpers/mcp-requests.ts'
+import type { RawRequest } from '../helpers/raw-client.ts'
 
 /** A request that wants a server to run `delete_note` for somebody who may call `read_note` only. */
 export interface Attempt {
@@ -342,4 +343,37 @@ export const ATTEMPTS: Readonly<Record<string, Attempt>> = {
   'in a session that Connection takes away': {
     session: (id) => [...ofSession(id), ['Connection', 'close, Mcp-Session-Id']],
   },
+}
+
+/** A request with a key. What it names itself replaces the headers that every client sends. */
+export function request(
+  key: string,
+  headers: readonly Line[],
+  more: Partial<RawRequest> = {},
+): RawRequest {
+  const usual: readonly Line[] = [
+    ['Host', 'app.example.com'],
+    ['Authorization', `APIKey ${key}`],
+    ['Accept', 'application/json, text/event-stream'],
+    ['Content-Type', 'application/json'],
+    ['Connection', 'close'],
+  ]
+  const own = new Set(headers.map(([name]) => name.toLowerCase()))
+  const all = [...usual.filter(([name]) => !own.has(name.toLowerCase())), ...headers]
+  return { method: 'POST', target: '/mcp', headers: all, body: '', ...more }
+}
+
+/** The requests of an attempt of somebody with a key, one for each body. */
+export function requestsOf(attempt: Attempt, key: string, session?: string): readonly RawRequest[] {
+  const { headers = callHeaders('read_note'), more = [], bodies = BODIES } = attempt
+  const own = session === undefined ? [] : (attempt.session?.(session) ?? [])
+  const { method = 'POST', target = '/mcp', trailers } = attempt
+  return bodies.map((body) =>
+    request(key, [...headers, ...more, ...own], {
+      ...{ method, target, trailers, body },
+      // In a session, GET opens a stream.
+      isStream: method === 'GET',
+      isLast: more.some(([, value]) => value === 'websocket'),
+    }),
+  )
 }

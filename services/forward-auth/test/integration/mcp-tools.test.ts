@@ -8,7 +8,7 @@ import { callHeaders, envelope, type Line, toolCall } from '../helpers/mcp-reque
 import { openHttp2, type RawRequest, sendRaw } from '../helpers/raw-client.ts'
 import { type Sdk, startToolServer } from '../helpers/tool-servers.ts'
 import { missingProgram, PROXIES, type ProxyName } from '../proxies/index.ts'
-import { ATTEMPTS, type Attempt, BODIES } from './mcp-attempts.ts'
+import { ATTEMPTS, BODIES, request, requestsOf } from './mcp-attempts.ts'
 
 expectWarnings(t, 'check refused')
 
@@ -37,39 +37,8 @@ const URL = 'https://app.example.com/mcp'
 const PROXY_NAMES = (Object.keys(PROXIES) as ProxyName[]).filter((name) => !missingProgram(name))
 const SDKS: readonly Sdk[] = [1, 1.12, 2]
 
-/** A request with a key. What it names itself replaces the headers that every client sends. */
-function request(
-  key: string,
-  headers: readonly Line[],
-  more: Partial<RawRequest> = {},
-): RawRequest {
-  const usual: readonly Line[] = [
-    ['Host', 'app.example.com'],
-    ['Authorization', `APIKey ${key}`],
-    ['Accept', 'application/json, text/event-stream'],
-    ['Content-Type', 'application/json'],
-    ['Connection', 'close'],
-  ]
-  const own = new Set(headers.map(([name]) => name.toLowerCase()))
-  const all = [...usual.filter(([name]) => !own.has(name.toLowerCase())), ...headers]
-  return { method: 'POST', target: '/mcp', headers: all, body: '', ...more }
-}
-
 const call = (key: string, tool: string, headers: readonly Line[] = []) =>
   request(key, [...callHeaders(tool), ...headers], { body: JSON.stringify(toolCall(tool)) })
-
-/** The requests of an attempt, one for each body. */
-function requestsOf(attempt: Attempt, session: string | undefined): readonly RawRequest[] {
-  const { headers = callHeaders('read_note'), more = [], bodies = BODIES } = attempt
-  const own = session === undefined ? [] : (attempt.session?.(session) ?? [])
-  const { method = 'POST', target = '/mcp', trailers } = attempt
-  return bodies.map((body) =>
-    request(READER, [...headers, ...more, ...own], {
-      ...{ method, target, trailers, body },
-      isLast: more.some(([, value]) => value === 'websocket'),
-    }),
-  )
-}
 
 type Server = Awaited<ReturnType<typeof startToolServer>>
 
@@ -111,7 +80,7 @@ for (const proxy of Object.keys(PROXIES) as ProxyName[])
         )
         for (const [title, attempt] of Object.entries(ATTEMPTS)) {
           const statuses: number[] = []
-          for (const one of requestsOf(attempt, session)) {
+          for (const one of requestsOf(attempt, READER, session)) {
             const answers = await sendRaw(to, attempt.isSecond ? [honest, one] : [one]).catch(
               (cause) => {
                 throw new Error(title, { cause })
@@ -131,7 +100,7 @@ for (const proxy of Object.keys(PROXIES) as ProxyName[])
         const before = deletedBy(server)
         const byHttp2 = Object.values(ATTEMPTS)
           .filter(({ trailers, isSecond }) => !trailers && !isSecond)
-          .flatMap((attempt) => requestsOf(attempt, undefined))
+          .flatMap((attempt) => requestsOf(attempt, READER))
           .map((one) => ({
             ...one,
             headers: one.headers.filter(([name]) => !IS_FRAMING.test(name)),
