@@ -91,6 +91,12 @@ class Approvals {
     return answerTo(call, (await this.#find(call)) ?? 'limited')
   }
 
+  /** Finds what was decided about a call, or is to be, and asks nobody. @throws StoreError STORE_UNAVAILABLE */
+  async look(call: ApprovableCall): Promise<ApprovalAnswer | undefined> {
+    const row = await this.#find(call)
+    return row && answerTo(call, row)
+  }
+
   /** Uses what a person has allowed: what they have allowed once, once. @throws StoreError STORE_UNAVAILABLE */
   async use(call: ApprovableCall): Promise<boolean> {
     const row = await this.#find(call)

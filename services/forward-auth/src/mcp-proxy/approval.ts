@@ -96,8 +96,8 @@ async function* hold(
     const isSame = again?.decision.outcome === 'allow' && approvalFor(again) !== undefined
     if (!again?.principal || !isSame) return yield eventOf(toolError(call, ENDED))
     const approvable = approvableCall(again, approvalFor(again) ?? approve)
-    const approval = await server.approvals.request(approvable)
-    if (approval.state !== 'allowed')
+    const approval = await server.approvals.look(approvable)
+    if (approval && approval.state !== 'allowed')
       return yield eventOf(answerTo({ ...waiting, check: again }, approval, reply))
     limitCall(again, again.principal, server)
     if (!(await server.approvals.use(approvable))) return yield eventOf(toolError(call, USED))
@@ -262,6 +262,6 @@ const REFUSALS = {
     'This call has not run: its arguments are too long to be shown to a person, who would have to approve it.',
 } as const
 const USED =
-  'This call has not run: its approval was used by an equal call. Make it again if it is to run twice.'
+  'This call has not run: nothing that was decided is good for it any more, since an equal call may have run. Make it again if it is to run.'
 const ENDED = 'This call has not run: it is not allowed any more.'
 const FAILED = 'The MCP server has failed: whether the call has run is not known.'
