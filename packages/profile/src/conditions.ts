@@ -83,7 +83,7 @@ export function compileCondition(
     source,
     texts,
     readsMcp,
-    readsArguments: names.length > 0,
+    readsArguments: names.size > 0,
     holds: (subject) => evaluate(expression, subject, names),
     refusingClause(subject) {
       clauses ??= readClauses({ source, expression }, text)
@@ -148,7 +148,7 @@ function refuseMcp(): never {
   throw new TypeError('it is not known what the request calls')
 }
 
-function mcpOf({ mcp }: Subject, names: readonly string[]) {
+function mcpOf({ mcp }: Subject, names: ArgumentNames) {
   if (!mcp) return UNKNOWN_MCP
   const { method, name } = mcp
   const call = { method, arguments: argumentsOf(mcp, names) }
@@ -162,16 +162,20 @@ function mcpOf({ mcp }: Subject, names: readonly string[]) {
   }
 }
 
-/** The arguments with these names. Reading one throws if its value is not known, or not to all servers alike. */
-function argumentsOf({ method, arguments: sent }: McpCall, names: readonly string[]) {
+/**
+ * The arguments with these names. Reading one throws if its value is not known, or not to all servers alike: lenient ones
+ * take the text `"true"` for true.
+ */
+function argumentsOf({ method, arguments: sent }: McpCall, names: ArgumentNames) {
   const values = method === 'tools/call' && typeof sent === 'object' ? sent : undefined
   const readable = Object.create(null)
-  for (const name of names) {
+  for (const [name, types] of names) {
     // As Go compares names: U+017F is `s`, and U+212A is `k`.
     const spelling = RegExp(`^${name}$`, 'iu')
     const spellings = values ? Object.keys(values).filter((key) => spelling.test(key)) : [name]
     const argument = spellings.length === 1 ? values?.[name] : undefined
-    const get = () => (isScalar(argument) ? argument : refuseMcp())
+    const isFit = isScalar(argument) && (types.size === 0 || types.has(typeof argument))
+    const get = () => (isFit ? argument : refuseMcp())
     if (spellings.length > 0) Object.defineProperty(readable, name, { get })
   }
   return readable
@@ -193,13 +197,13 @@ let assumedScopes: Set<string> | undefined
 /** While the person is assumed to meet what is asked of people. */
 let isAnybody = false
 
-function evaluate(expression: ParseResult, subject: Subject, names: readonly string[]): boolean {
+function evaluate(expression: ParseResult, subject: Subject, names: ArgumentNames): boolean {
   try {
     claims = subject.claims
     caller = subject.caller ?? PERSON
     return expression({ claims, caller, mcp: mcpOf(subject, names) }) === true
   } catch {
-    return names.length > 0 && subject.mcp?.arguments === ANY_ARGUMENTS
+    return names.size > 0 && subject.mcp?.arguments === ANY_ARGUMENTS
   }
 }
 
@@ -324,8 +328,7 @@ function parseCondition(source: string, context: 'person' | 'request') {
   const texts = nodes.flatMap(({ op, args }) =>
     op === 'value' && typeof args === 'string' ? [args] : [],
   )
-  const names = [...new Set(nodes.flatMap((node) => argumentOf(node) ?? []))]
-  return { expression, text, texts, readsMcp: mcp !== undefined, names }
+  return { expression, text, texts, readsMcp: mcp !== undefined, names: argumentsIn(nodes) }
 }
 
 /** Whether a node reads a member of `mcp`; there is no other way to read the variable. */
@@ -337,6 +340,27 @@ function isMcp({ op, args }: ASTNode): boolean {
 function argumentOf(node: ASTNode): string | undefined {
   if (node.op !== '.' || node.args[0].op !== '.' || !isMcp(node.args[0])) return undefined
   return node.args[0].args[1] === 'arguments' ? node.args[1] : undefined
+}
+
+/** The names of arguments, and of which types they may be: those of the literals that they are compared with, if any. */
+type ArgumentNames = ReadonlyMap<string, ReadonlySet<string>>
+
+function argumentsIn(nodes: readonly ASTNode[]): ArgumentNames {
+  const names = new Map<string, Set<string>>()
+  for (const name of nodes.flatMap((node) => argumentOf(node) ?? [])) names.set(name, new Set())
+  for (const { op, args } of nodes) {
+    if (op !== '==' && op !== '!=' && op !== 'in') continue
+    const [name] = args.flatMap((side) => argumentOf(side) ?? [])
+    const literals = args.flatMap((side) => (side.op === 'list' ? side.args : [side]))
+    for (const literal of literals)
+      if (name !== undefined && literal.op === 'value') names.get(name)?.add(typeOf(literal.args))
+  }
+  return names
+}
+
+/** CEL has integers as bigints. */
+function typeOf(literal: unknown): string {
+  return typeof literal === 'bigint' ? 'number' : typeof literal
 }
 
 function parse(text: CelText): ParseResult {
