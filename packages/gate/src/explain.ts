@@ -33,11 +33,9 @@ export async function explain(
 ) {
   const request = ruledRequest(forwarded, sender)
   const admission = withRoute(admissionFor(gate.rules, request), gate.readPolicy(query))
-  const { decision } = await gate.check(
-    forwarded,
-    { ...sender, person: () => sender.principal },
-    query,
-  )
+  const { mcp } = forwarded
+  const context = { ...sender, person: () => sender.principal, ...(mcp && { call: () => mcp }) }
+  const { decision } = await gate.check(forwarded, context, query)
   const lines = [
     ...describePath(request.path),
     ...describeRules(gate.rules, request),

@@ -9,7 +9,7 @@ const CLIENT_INFO = { name: 'gatehouse-auth doctor', version: '1' }
 const ACCEPT = 'application/json, text/event-stream'
 
 /** The answer of a server, and what JSON-RPC says in it. */
-export interface McpAnswer extends HttpAnswer {
+interface McpAnswer extends HttpAnswer {
   readonly result: Readonly<Record<string, unknown>> | undefined
   readonly error: Readonly<Record<string, unknown>> | undefined
 }

@@ -15,7 +15,7 @@ const LAST_WAIT = 5_000
 export type StreamKind = keyof typeof MAX_OPEN
 
 /** A request that the proxy answers for as long as its sender may send it. */
-export interface OpenStream {
+interface OpenStream {
   readonly kind: StreamKind
   /** IDs of the sessions that it ends with. */
   readonly sessions: readonly string[]

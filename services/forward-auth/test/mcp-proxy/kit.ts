@@ -7,7 +7,7 @@ export const READER = 'key-of-one-who-reads-0123456789abcdef'
 export const WRITER = 'key-of-one-who-writes-0123456789abcdef'
 export const URL = '/portals/main/mcp-proxy/mcp'
 
-export const RULES = `
+const RULES = `
   { hosts: [app.example.com], tools: [read_note, whoami], require: reads },
   { hosts: [app.example.com], tools: [delete_note], require: [reads, writes] }`
 
@@ -20,7 +20,7 @@ interface Options {
 }
 
 /** A portal with a resource whose requests go through Gatehouse to a server on a port. */
-export function yamlFor(port: number, options: Options = {}): string {
+function yamlFor(port: number, options: Options = {}): string {
   const { rules = RULES, policies = '', upstream = '', more = '' } = options
   const portal = `
     callers: { keys: [
