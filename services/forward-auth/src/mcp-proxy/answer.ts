@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import { attempt } from '@gatehouse/net'
 import type { FastifyReply } from 'fastify'
 import { type Check, recordPassed } from '../check/check-answers.ts'
+import { FwaError } from '../errors.ts'
 import type { CallOutcome } from '../store/store.ts'
 import { mapMessages, splitEvents, withComments } from './events.ts'
 import type { ProxiedCall } from './proxied-call.ts'
@@ -62,8 +63,10 @@ export class AnswerReader {
     try {
       yield* withComments(messages, clock)
     } catch (error) {
-      // Whoever ended it does not read any more.
-      if (!this.#call.abort.signal.aborted) throw error
+      // Clients go on with another stream. Whoever has ended it does not read any more.
+      const isEnded = this.#call.abort.signal.aborted
+      if (!isEnded)
+        this.#reply.request.log.info({ err: error }, 'a stream was cut off by its server')
     }
   }
 
@@ -116,7 +119,10 @@ async function readWhole(body: AsyncIterable<Uint8Array>): Promise<Buffer | Read
   const chunks: Uint8Array[] = []
   let length = 0
   while (length <= MAX_JSON) {
-    const { done, value } = await iterator.next()
+    const { done, value } = await iterator.next().catch((cause: unknown) => {
+      const message = 'the answer of the MCP server was cut off'
+      throw new FwaError('FWA_UPSTREAM_FAILED', message, { cause })
+    })
     if (done) return Buffer.concat(chunks)
     chunks.push(value)
     length += value.length
