@@ -279,7 +279,10 @@ for (const proxy of PROXY_NAMES)
   t.test(`${proxy}: streams`, { skip: missingProgram(proxy) }, async (t) => {
     const server = await startTalkingServer(t)
     const yaml = yamlFor(server.port, OF_ALL)
-    const gate = await startGate(t, proxy, { yaml })
+    const changes = {
+      'nginx.conf': [['client_max_body_size 1m', 'client_max_body_size 8m']],
+    } as const
+    const gate = await startGate(t, proxy, { yaml, changes })
     const fetchThere = createFetch(gate.port, gate.certificate.rootPem)
     const send = (key: string, session: string | undefined, init: RequestInit = {}) =>
       fetchThere(NOTES, { headers: headersFor(keyOf(key), session), ...init })
