@@ -9,6 +9,7 @@ import type { AddressInfo } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { until } from '../../../../scripts/test/until.ts'
 import { portalOf, yamlOf } from '../app.ts'
 import { NOTES, startIssuer } from '../oauth/kit.ts'
 import { READER, startProxy } from './kit.ts'
@@ -32,11 +33,6 @@ async function startStreamServer(t: Test) {
     server.closeAllConnections()
   })
   return { port: (server.address() as AddressInfo).port, open }
-}
-
-const until = async (isSo: () => boolean) => {
-  for (let turn = 0; turn < 20_000 && !isSo(); turn++) await setImmediate()
-  return isSo()
 }
 
 /** Opens a stream at the listening service. */
