@@ -255,13 +255,17 @@ export class Gate {
     return { principal, decision: decide({ ...input, admission, kind: () => 'api' }) }
   }
 
-  /** Whether somebody may call a tool at the place of a request, with some arguments. */
+  /** Whether somebody may call a tool at the place of a request with some arguments, as they are or once they have more scopes. */
   mayCall(forwarded: ForwardedRequest<unknown>, sender: Sender, tool: string): boolean {
     const call: McpCall = { method: 'tools/call', name: tool, arguments: ANY_ARGUMENTS }
     const named = forwarded.withCall(call)
     const admission = this.#admissionFor(named, sender)
-    const { outcome } = this.#decide(named, sender, '', { admission, mcp: () => call })
-    return outcome === 'allow' || outcome === 'step-up'
+    const decision = this.#decide(named, sender, '', { admission, mcp: () => call })
+    const { outcome } = decision
+    if (outcome !== 'forbidden') return outcome === 'allow' || outcome === 'step-up'
+    // A key has its scopes for good; the person of an agent can be asked for more.
+    const isKey = sender.principal?.identity.method === 'psk'
+    return !isKey && (decision.refusal.wantedScopes ?? []).length > 0
   }
 
   /** Whether a rule names a method of MCP. */
