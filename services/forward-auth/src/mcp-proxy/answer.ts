@@ -16,19 +16,15 @@ const MAX_JSON = 4_194_304
 /** Sends the answer of the server to the client: its messages as they are, but lists of tools without those that nobody may call. */
 export async function sendAnswer(
   answer: UpstreamAnswer,
-  call: ProxiedCall,
-  check: Check,
+  reader: AnswerReader,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { status, headers, sessionId, isStream, body } = answer
-  const { principal } = check
+  const { status, headers, sessionId, isStream } = answer
   reply.code(status).headers({ ...headers, 'x-accel-buffering': 'no' })
   // For clients in browsers.
   reply.header('access-control-expose-headers', SESSION_ID)
-  if (sessionId !== undefined && principal)
-    reply.header(SESSION_ID, sealSessionId(sessionId, call.resource, principal, reply.request))
-  const reader = new AnswerReader(status, call, check, reply)
-  return reply.send(isStream ? Readable.from(reader.stream(body)) : await reader.whole(body))
+  if (sessionId !== undefined) reply.header(SESSION_ID, reader.seal(sessionId))
+  return reply.send(isStream ? Readable.from(reader.stream(answer)) : await reader.whole(answer))
 }
 
 /** Reads the answers of a server on their way to the client. */
@@ -36,30 +32,38 @@ export class AnswerReader {
   readonly #call: ProxiedCall
   readonly #check: Check
   readonly #reply: FastifyReply
-  #outcome: CallOutcome
+  #outcome: CallOutcome = 'unknown'
 
-  constructor(status: number, call: ProxiedCall, check: Check, reply: FastifyReply) {
+  constructor(call: ProxiedCall, check: Check, reply: FastifyReply) {
     this.#call = call
     this.#check = check
     this.#reply = reply
-    this.#outcome = status < 400 ? 'unknown' : 'failed'
     const begun = reply.server.clock.now()
+    // Also if there is no answer: the call may have run.
     reply.raw.once('close', () => this.#record(begun))
   }
 
+  /** The session of the server, for the client. */
+  seal(sessionId: string): string {
+    const { principal } = this.#check
+    if (!principal) throw new Error('a session is of somebody')
+    return sealSessionId(sessionId, this.#call.resource, principal, this.#reply.request)
+  }
+
   /** An answer in JSON. One that is too long is not read. */
-  async whole(body: AsyncIterable<Uint8Array>): Promise<Buffer | Readable> {
+  async whole({ status, body }: UpstreamAnswer): Promise<Buffer | Readable> {
+    if (status >= 400) this.#outcome = 'failed'
     const whole = await readWhole(body)
     if (!Buffer.isBuffer(whole)) return whole
     const text = whole.toString()
-    const changed = this.read(text)
+    const changed = this.#read(text)
     return changed === text ? whole : Buffer.from(changed)
   }
 
   /** A stream of events. */
-  async *stream(body: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
+  async *stream({ body }: UpstreamAnswer): AsyncGenerator<Buffer> {
     const { clock } = this.#reply.server
-    const messages = mapMessages(splitEvents(body), (message) => this.read(message))
+    const messages = mapMessages(splitEvents(body), (message) => this.#read(message))
     try {
       yield* withComments(messages, clock)
     } catch (error) {
@@ -71,7 +75,7 @@ export class AnswerReader {
   }
 
   /** Notes what a message says of the call, and gives it as the client gets it. */
-  read(message: string): string {
+  #read(message: string): string {
     const { method, id } = this.#call.message ?? {}
     if (method === 'tools/call' && id !== undefined) this.#note(message, id)
     const { portal, forwarded, principal } = this.#check

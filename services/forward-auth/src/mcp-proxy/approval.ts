@@ -152,11 +152,11 @@ async function* answerOf(
   check: Check,
   reply: FastifyReply,
 ): AsyncGenerator<string | Buffer> {
+  const reader = new AnswerReader(call, check, reply)
   const answer = await sendOn(call, check, reply.request)
-  const reader = new AnswerReader(answer.status, call, check, reply)
-  if (answer.isStream) return yield* reader.stream(answer.body)
+  if (answer.isStream) return yield* reader.stream(answer)
   const isJson = /^application\/json(?:;|$)/i.test(answer.headers['content-type'] ?? '')
-  const body = await reader.whole(answer.body)
+  const body = await reader.whole(answer)
   if (!isJson) return yield eventOf(toolError(call, FAILED))
   yield 'event: message\ndata: '
   // JSON means the same with spaces in place of its line ends.

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Check, identityHeaders } from '../check/check-answers.ts'
 import { FwaError } from '../errors.ts'
-import { sendAnswer } from './answer.ts'
+import { AnswerReader, sendAnswer } from './answer.ts'
 import type { ProxiedCall } from './proxied-call.ts'
 import type { UpstreamAnswer } from './upstreams.ts'
 
@@ -11,8 +11,9 @@ export async function pass(
   check: Check,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
+  const reader = new AnswerReader(call, check, reply)
   try {
-    return await sendAnswer(await sendOn(call, check, reply.request), call, check, reply)
+    return await sendAnswer(await sendOn(call, check, reply.request), reader, reply)
   } catch (error) {
     if (!call.abort.signal.aborted) throw error
     throw new FwaError('FWA_FORBIDDEN', 'the program may not go on')

@@ -58,6 +58,7 @@ async function serve(request: FastifyRequest, reply: FastifyReply): Promise<Fast
   let read: Pick<ProxiedCall, 'message' | 'body'> = { message: undefined, body: undefined }
   const check = await decide(resource, request, {
     async call(principal, forwarded) {
+      assertOpen(abort.signal)
       countUntilClosed(principal, request, reply)
       if (request.method !== 'POST') return LISTING
       const body = await readBody(request, resource.upstream?.maxBody ?? 0)
@@ -75,12 +76,18 @@ async function serve(request: FastifyRequest, reply: FastifyReply): Promise<Fast
     throw new FwaError('FWA_MCP_SESSION_UNKNOWN', 'a response belongs to a session')
   limitCall(check, principal, request.server)
   const call: ProxiedCall = { resource, ...read, sessionId, abort }
+  assertOpen(abort.signal)
   endWithSender(call, check, reply)
   const approve = approvalFor(check)
   return approve ? askFirst(call, approve, check, reply) : pass(call, check, reply)
 }
 
-/** A call at once with others of its sender, until it is answered. */
+/** Nobody would tell when a request ends that has ended before. */
+function assertOpen({ aborted }: AbortSignal): void {
+  if (aborted) throw new FwaError('FWA_FORBIDDEN', 'the client has left')
+}
+
+/** Counts a call or stream with the others of its sender, until it has ended. */
 function countUntilClosed(
   { caller, identity }: Principal,
   { server, method }: FastifyRequest,

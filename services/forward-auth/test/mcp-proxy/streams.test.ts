@@ -189,3 +189,32 @@ t.test('a rule limits calls', async (t) => {
   await clock.advance(20_000)
   t.equal(await statusOf(), 200, 'one more after a third of a minute')
 })
+
+t.test('a call whose client leaves is cut, is not counted any more, and has a row', async (t) => {
+  const { promise, resolve } = Promise.withResolvers<ServerResponse>()
+  const server = createServer((_request, response) => resolve(response)).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const { app } = await startProxy(t, (server.address() as AddressInfo).port)
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const { port } = app.server.address() as AddressInfo
+  const sent = httpRequest({
+    ...{ port, method: 'POST', path: '/portals/main/mcp-proxy/mcp' },
+    headers: {
+      ...{ host: 'app.example.com', 'x-forwarded-proto': 'https', authorization: KEY },
+      ...{ accept: 'application/json, text/event-stream', 'content-type': 'application/json' },
+    },
+  })
+  sent.on('error', () => {})
+  sent.end(CALL)
+  const response = await promise
+  sent.destroy()
+  await once(response, 'close')
+  const rows = async () => {
+    await app.auditTrail.flush()
+    const all = await Array.fromAsync(app.authStore.audit.rows(0))
+    return all.filter(({ event }) => event === 'tool-called')
+  }
+  while ((await rows()).length === 0) await setImmediate()
+  t.match(await rows(), [{ tool: 'read_note', outcome: 'unknown' }])
+})
