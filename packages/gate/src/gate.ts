@@ -194,8 +194,8 @@ export class Gate {
    * @throws AuthError if credentials are not valid; GateError FWA_POLICY_UNKNOWN, FWA_PARAMETER_UNKNOWN;
    * ProfileError PROFILE_CONDITION_…
    */
-  async check<Site>(asked: ForwardedRequest<Site>, context: CheckContext, query: string) {
-    let forwarded = asked
+  async check<Site>(original: ForwardedRequest<Site>, context: CheckContext, query: string) {
+    let forwarded = original
     const resource = this.resourceAt(forwarded)
     const { request, clientIp, now } = context
     const scopes = () => resource && this.#scopesAt(resource, forwarded, context, query)
@@ -207,7 +207,7 @@ export class Gate {
       if (!(error instanceof AuthError) || error.scopes) throw error
       throw Object.assign(error, { scopes: scopes() })
     }
-    if (context.call && principal) forwarded = asked.withCall(await context.call(principal))
+    if (context.call && principal) forwarded = original.withCall(await context.call(principal))
     const sender = { principal, clientIp, now }
     const admission = this.#admissionFor(forwarded, sender)
     const decided = this.#decide(forwarded, sender, query, { admission, mcp: () => forwarded.mcp })

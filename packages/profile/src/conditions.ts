@@ -166,8 +166,8 @@ function mcpOf({ mcp }: Subject, names: ArgumentNames) {
  * The arguments with these names. Reading one throws if its value is not known, or not to all servers alike: lenient ones
  * take the text `"true"` for true.
  */
-function argumentsOf({ method, arguments: sent }: McpCall, names: ArgumentNames) {
-  const values = method === 'tools/call' && typeof sent === 'object' ? sent : undefined
+function argumentsOf({ method, arguments: input }: McpCall, names: ArgumentNames) {
+  const values = method === 'tools/call' && typeof input === 'object' ? input : undefined
   const readable = Object.create(null)
   for (const [name, types] of names) {
     // As Go compares names: U+017F is `s`, and U+212A is `k`.
