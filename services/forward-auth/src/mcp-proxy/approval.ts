@@ -262,6 +262,7 @@ const REFUSALS = {
     'This call has not run: its arguments are too long to be shown to a person, who would have to approve it.',
 } as const
 const USED =
-  'This call has not run: nothing that was decided is good for it any more, since an equal call may have run. Make it again if it is to run.'
+  'This call has not run: nothing that was decided is good for it any more, since an equal call may have run. ' +
+  'Make it again if it is to run.'
 const ENDED = 'This call has not run: it is not allowed any more.'
 const FAILED = 'The MCP server has failed: whether the call has run is not known.'
