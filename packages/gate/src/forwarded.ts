@@ -76,7 +76,9 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
 
   /** The same request with a call, whatever its headers name. @param call - undefined if it is not known */
   withCall(call: McpCall | undefined): ForwardedRequest<Site> {
-    return new ForwardedRequest(this, this, this.#headers, this.#urlHeader, { call })
+    const request = new ForwardedRequest(this, this, this.#headers, this.#urlHeader, { call })
+    request.#routing = this.#routing
+    return request
   }
 
   /** The URL in ASCII, without a backslash. */

@@ -217,8 +217,8 @@ export class Gate {
     const isPassed = decision.outcome === 'allow' || decision.outcome === 'anonymous'
     const tools = isPassed ? this.#toolsAt(forwarded, sender, query) : undefined
     const scopesToRequest = decision.outcome === 'no-session' ? scopes() : undefined
-    const result = { forwarded, decision, principal, resource, tools, scopes: scopesToRequest }
-    return { ...result, rules: admission.rules ?? [] }
+    const { rules = [] } = admission
+    return { forwarded, decision, principal, resource, tools, scopes: scopesToRequest, rules }
   }
 
   /**
