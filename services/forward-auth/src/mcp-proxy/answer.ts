@@ -131,10 +131,9 @@ async function readWhole(body: AsyncIterable<Uint8Array>): Promise<Buffer | Read
     chunks.push(value)
     length += value.length
   }
-  const rest = { [Symbol.asyncIterator]: () => iterator }
   async function* all() {
     yield* chunks
-    yield* rest
+    yield* { [Symbol.asyncIterator]: () => iterator }
   }
   return Readable.from(all())
 }

@@ -20,6 +20,8 @@ import type { StreamKind } from './streams.ts'
 
 const URL = '/mcp-proxy/*'
 const METHODS = ['GET', 'POST', 'DELETE'] as const
+/** Why what was begun for a request is ended: one for all, since each error describes the place that it is made at. */
+const CLOSED = new Error('the request is over')
 
 /**
  * The MCP proxy: a proxy in front sends it the requests of clients for a resource with an `upstream`. It reads what they
@@ -54,7 +56,7 @@ export async function mcpProxyRoutes(app: FastifyInstance): Promise<void> {
 async function serve(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
   const resource = resourceOf(request)
   const abort = new AbortController()
-  reply.raw.once('close', () => abort.abort())
+  reply.raw.once('close', () => abort.abort(CLOSED))
   let read: Pick<ProxiedCall, 'message' | 'body'> = { message: undefined, body: undefined }
   const check = await decide(resource, request, {
     async call(principal, forwarded) {

@@ -49,10 +49,7 @@ class OpenStreams {
         retryAfter: 1,
       })
     this.#counts.set(key, count + 1)
-    let isCounted = true
     return () => {
-      if (!isCounted) return
-      isCounted = false
       const left = (this.#counts.get(key) ?? 1) - 1
       if (left > 0) this.#counts.set(key, left)
       else this.#counts.delete(key)
