@@ -18,6 +18,8 @@ export interface AgentClient {
   readonly hasDocument: boolean
   /** What it asks the person for, first and when a tool needs more. Clients of older versions say no tool, so they need all. */
   readonly scopes: readonly string[]
+  /** The same where Gatehouse reads what the body calls. One that asks for no more then never gets it. */
+  readonly scopesByBody: readonly string[]
   start(t: Test, surroundings: Surroundings): Promise<AgentSession>
 }
 
@@ -38,6 +40,10 @@ interface AgentSession {
   /** Calls a tool: the text of its answer. */
   call(name: string): Promise<string>
 }
+
+/** What clients ask for that ask again when a tool needs more, and what others do. */
+export const BY_TOOL = ['notes:read', 'notes:read notes:write']
+export const AT_ONCE = ['notes:read notes:write']
 
 /** The folder of what `scripts/agent-clients.sh` makes. */
 const MADE = process.env.AGENT_CLIENTS

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { freePort } from '../process.ts'
-import { type AgentClient, environmentOf, follow, made } from './client.ts'
+import { type AgentClient, BY_TOOL, environmentOf, follow, made } from './client.ts'
 
 const folder = 'node_modules/@modelcontextprotocol/inspector'
 const { file, lacks } = made(`${folder}/clients/launcher/build/index.js`)
@@ -12,7 +12,8 @@ export const inspector: AgentClient = {
   lacks,
   isExtra: true,
   hasDocument: true,
-  scopes: ['notes:read', 'notes:read notes:write'],
+  scopes: BY_TOOL,
+  scopesByBody: BY_TOOL,
   async start(t, surroundings) {
     const { url, document, visit } = surroundings
     const env = {

@@ -1,7 +1,7 @@
 import type { Stream } from 'node:stream'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
-import { type AgentClient, environmentOf, follow, made } from './client.ts'
+import { type AgentClient, AT_ONCE, environmentOf, follow, made } from './client.ts'
 
 const { file, lacks } = made('node_modules/mcp-remote/dist/proxy.js')
 
@@ -10,7 +10,9 @@ export const mcpRemote: AgentClient = {
   title: 'mcp-remote 0.15',
   lacks,
   hasDocument: false,
-  scopes: ['notes:read notes:write'],
+  scopes: AT_ONCE,
+  // It sends the person for more, and does not go on when they are back.
+  scopesByBody: ['notes:read'],
   async start(t, surroundings) {
     const { url, visit } = surroundings
     const transport = new StdioClientTransport({

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { type AgentClient, environmentOf, made } from './client.ts'
+import { type AgentClient, AT_ONCE, BY_TOOL, environmentOf, made } from './client.ts'
 
 interface Said {
   readonly visit?: string
@@ -74,15 +74,12 @@ const python = (file: string) => ({
   args: [join(import.meta.dirname, 'programs', file)],
 })
 
-/** What clients ask for that ask again when a tool needs more, and what others do. */
-const BY_TOOL = ['notes:read', 'notes:read notes:write']
-const AT_ONCE = ['notes:read notes:write']
-
 export const python2 = library({
   title: 'MCP SDK for Python 2.3',
   folder: 'python2',
   ...python('agent.py'),
   scopes: BY_TOOL,
+  scopesByBody: BY_TOOL,
 })
 
 export const python1 = library({
@@ -90,6 +87,7 @@ export const python1 = library({
   folder: 'python1',
   ...python('agent.py'),
   scopes: AT_ONCE,
+  scopesByBody: BY_TOOL,
 })
 
 export const fastMcp = library({
@@ -99,6 +97,7 @@ export const fastMcp = library({
   isExtra: true,
   hasDocument: false,
   scopes: BY_TOOL,
+  scopesByBody: BY_TOOL,
 })
 
 export const goSdk = library({
@@ -106,6 +105,7 @@ export const goSdk = library({
   folder: 'go-sdk',
   isExtra: true,
   scopes: BY_TOOL,
+  scopesByBody: BY_TOOL,
 })
 
 export const mcpGo = library({
@@ -113,4 +113,5 @@ export const mcpGo = library({
   folder: 'mcp-go',
   isExtra: true,
   scopes: AT_ONCE,
+  scopesByBody: AT_ONCE,
 })
