@@ -377,3 +377,13 @@ export function requestsOf(attempt: Attempt, key: string, session?: string): rea
     }),
   )
 }
+
+const IS_SESSION = /^mcp.session.id *$/i
+
+/** The same in a session, if it names none. */
+export const withSession = (one: RawRequest, session: string): RawRequest =>
+  one.headers.some(([name]) => IS_SESSION.test(name))
+    ? one
+    : { ...one, headers: [...one.headers, ['Mcp-Session-Id', session]] }
+
+export const endsSession = ({ method }: Pick<Attempt, 'method'>) => method === 'DELETE'

@@ -17,7 +17,15 @@ import { openHttp2, type RawRequest, sendRaw } from '../helpers/raw-client.ts'
 import { LONG, startTalkingServer } from '../helpers/talking-server.ts'
 import { startToolServer } from '../helpers/tool-servers.ts'
 import { missingProgram, PROXIES, type ProxyName } from '../proxies/index.ts'
-import { ATTEMPTS, type Attempt, BODIES, request, requestsOf } from './mcp-attempts.ts'
+import {
+  ATTEMPTS,
+  type Attempt,
+  BODIES,
+  endsSession,
+  request,
+  requestsOf,
+  withSession,
+} from './mcp-attempts.ts'
 
 expectWarnings(t, 'check refused', 'request refused')
 
@@ -195,15 +203,9 @@ async function openSession(
   return answer.headers.get('mcp-session-id') ?? undefined
 }
 
-const IS_SESSION = /^mcp.session.id *$/i
 const IS_FRAMING = /^(host|connection)$/i
 const isWellFormed = ({ target, headers }: RawRequest) =>
   target.startsWith('/') && headers.every(([, value]) => /^[\t -~\x80-\xff]*$/.test(value))
-
-const withSession = (one: RawRequest, session: string): RawRequest =>
-  one.headers.some(([name]) => IS_SESSION.test(name))
-    ? one
-    : { ...one, headers: [...one.headers, ['Mcp-Session-Id', session]] }
 
 /** Whatever somebody who may not call it sends, the server never runs the tool. */
 async function holdAttempts(t: Test, gate: Gate, server: Server): Promise<void> {
@@ -213,20 +215,25 @@ async function holdAttempts(t: Test, gate: Gate, server: Server): Promise<void> 
   const honest = request(READER, [...callHeaders('read_note'), ['Connection', 'keep-alive']], {
     body: JSON.stringify(toolCall('read_note')),
   })
-  const requestsFor = (attempt: Attempt) => {
+  const requestsFor = (attempt: Attempt, session: string | undefined) => {
     const all = requestsOf(attempt, READER, session)
     return session === undefined ? all : all.map((one) => withSession(one, session))
   }
-  for (const [title, attempt] of Object.entries(ATTEMPTS))
-    for (const one of requestsFor(attempt)) {
+  // Last what ends the session.
+  const attempts = Object.entries(ATTEMPTS).sort(
+    ([, a], [, b]) => Number(endsSession(a)) - Number(endsSession(b)),
+  )
+  for (const [title, attempt] of attempts)
+    for (const one of requestsFor(attempt, session)) {
       await sendRaw(to, attempt.isSecond ? [honest, one] : [one])
       requests += 1
       if (deletedBy(server) !== before) throw new Error(`${title}: delete_note has run`)
     }
 
-  const byHttp2 = Object.values(ATTEMPTS)
-    .filter(({ trailers, isSecond }) => !trailers && !isSecond)
-    .flatMap(requestsFor)
+  const other = await openReaders(gate)
+  const byHttp2 = attempts
+    .filter(([, { trailers, isSecond }]) => !trailers && !isSecond)
+    .flatMap(([, attempt]) => requestsFor(attempt, other))
     .map((one) => ({ ...one, headers: one.headers.filter(([name]) => !IS_FRAMING.test(name)) }))
   const send = async (all: readonly RawRequest[]) => {
     let http2 = await openHttp2(t, to)
