@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib'
 import { callHeaders, envelope, type Line, oldToolCall, toolCall } from '../helpers/mcp-requests.ts'
 import type { RawRequest } from '../helpers/raw-client.ts'
 
@@ -344,6 +345,77 @@ export const ATTEMPTS: Readonly<Record<string, Attempt>> = {
     session: (id) => [...ofSession(id), ['Connection', 'close, Mcp-Session-Id']],
   },
 }
+
+const latin1 = (text: string, encoding: BufferEncoding) =>
+  Buffer.from(text, encoding).toString('latin1')
+const swapped = (text: string) => Buffer.from(text, 'utf16le').swap16().toString('latin1')
+const HONEST = JSON.stringify(oldToolCall(READ))
+/** A call of `read_note` with members besides, in its params or beside them. */
+const within = (members: string) => HONEST.replace(/\}\}$/, `,${members}}}`)
+const beside = (members: string) => HONEST.replace(/\}$/, `,${members}}`)
+const OTHER_PARAMS = `{"name":"${DELETE}","arguments":{}}`
+
+/** What only who reads the body can refuse. Their headers are those of an older version, which names no tool. */
+export const BODY_ATTEMPTS: Readonly<Record<string, Attempt>> = Object.fromEntries(
+  Object.entries({
+    'plainly the other tool': { bodies: [OLD] },
+    'the name twice': { bodies: [within(`"name":"${DELETE}"`)] },
+    'the name twice, once in an escape': { bodies: [within(`"n\\u0061me":"${DELETE}"`)] },
+    'the name in capitals': {
+      bodies: [within(`"Name":"${DELETE}"`), within(`"NAME":"${DELETE}"`)],
+    },
+    'the params twice': { bodies: [beside(`"params":${OTHER_PARAMS}`)] },
+    'the params with a letter that folds to s': {
+      bodies: [latin1(beside(`"param\u017f":${OTHER_PARAMS}`), 'utf8')],
+    },
+    'the params in capitals': { bodies: [beside(`"Params":${OTHER_PARAMS}`)] },
+    'the method twice': { bodies: [OLD.replace('"method"', '"method":"tools/list","method"')] },
+    'the method in capitals': {
+      bodies: [OLD.replace('"method":"tools/call"', '"method":"tools/list","Method":"tools/call"')],
+    },
+    'only a method in capitals': { bodies: [OLD.replace('"method"', '"METHOD"')] },
+    'a key twice, deep inside': {
+      bodies: [OLD.replace('"arguments":{}', '"arguments":{"a":[{"b":1,"b":2}]}')],
+    },
+    'another member': {
+      bodies: [beside(`"call":${OTHER_PARAMS}`), OLD.replace(/\}$/, ',"result":{}}')],
+    },
+    'a byte order mark': { bodies: [latin1(`\uFEFF${OLD}`, 'utf8')] },
+    'UTF-16': {
+      bodies: [latin1(OLD, 'utf16le'), latin1(`\uFEFF${OLD}`, 'utf16le'), swapped(`\uFEFF${OLD}`)],
+    },
+    'bytes that are no UTF-8': {
+      bodies: [
+        OLD.replace('"arguments":{}', '"arguments":{"a":"\xff"}'),
+        OLD.replace(DELETE, `${DELETE}\xc0\x80`),
+      ],
+    },
+    NaN: { bodies: [OLD.replace('"arguments":{}', '"arguments":{"a":NaN}')] },
+    'a name with NUL': { bodies: [OLD.replace(DELETE, `${DELETE}\\u0000`)] },
+    'a name in other letters': {
+      bodies: [OLD.replace(DELETE, 'DELETE_NOTE'), OLD.replace(DELETE, ` ${DELETE}`)],
+    },
+    'two documents': { bodies: [`${HONEST}${OLD}`, `${HONEST}\n${OLD}`, `${OLD}${HONEST}`] },
+    'a batch': { bodies: [`[${OLD}]`, `[${HONEST},${OLD}]`] },
+    gzip: { bodies: [gzipSync(OLD).toString('latin1')], more: [['Content-Encoding', 'gzip']] },
+    'text/plain': { bodies: [OLD], more: [['Content-Type', 'text/plain']] },
+    'no media type': { bodies: [OLD], more: [['Content-Type', '']] },
+    'an id that is null': { bodies: [OLD.replace('"id":1', '"id":null')] },
+    'no id': { bodies: [OLD.replace('"id":1,', '')] },
+    nothing: { bodies: [''] },
+    'no object': { bodies: [`"${DELETE}"`, 'null', '1'] },
+    'headers of the other tool': {
+      bodies: [OLD],
+      more: [
+        ['Mcp-Method', 'tools/call'],
+        ['Mcp-Name', READ],
+      ],
+    },
+  } satisfies Record<string, Attempt>).map(([title, attempt]) => [
+    `only the body: ${title}`,
+    { headers: [['MCP-Protocol-Version', '2025-06-18']], ...attempt },
+  ]),
+)
 
 /** A request with a key. What it names itself replaces the headers that every client sends. */
 export function request(

@@ -14,20 +14,22 @@ const RULES = `
 interface Options {
   readonly rules?: string
   readonly policies?: string
+  /** Of the server. Default: that of the resource. */
+  readonly path?: string
   /** Members of the upstream besides its URL. */
   readonly upstream?: string
   readonly more?: string
 }
 
 /** A portal with a resource whose requests go through Gatehouse to a server on a port. */
-function yamlFor(port: number, options: Options = {}): string {
-  const { rules = RULES, policies = '', upstream = '', more = '' } = options
+export function yamlFor(port: number, options: Options = {}): string {
+  const { rules = RULES, policies = '', path = '/mcp', upstream = '', more = '' } = options
   const portal = `
     callers: { keys: [
       { name: reader, key: ${READER}, hosts: [app.example.com], scopes: ["notes:read"] },
       { name: writer, key: ${WRITER}, hosts: [app.example.com], scopes: ["notes:read", "notes:write"] }] },
     policies: { reads: 'Scope("notes:read")', writes: 'Scope("notes:write")'${policies && `, ${policies}`} },
-    resources: [{ url: "https://app.example.com/mcp", upstream: { url: "http://127.0.0.1:${port}/mcp"${upstream && `, ${upstream}`} },
+    resources: [{ url: "https://app.example.com/mcp", upstream: { url: "http://127.0.0.1:${port}${path}"${upstream && `, ${upstream}`} },
       scopes: [{ name: "notes:read", text: Read }, { name: "notes:write", text: Write, onDemand: true }] }],
     rules: [${rules}]${more && `, ${more}`}`
   return yamlOf(portalOf('main', portal.replace(/\s+/g, ' ')))
