@@ -190,7 +190,7 @@ for (const name of Object.keys(PROVIDERS))
     })
     const { call } = await agent.connect(NOTES)
     t.equal(await call('read_note'), 'a note')
-    await browser.open(`${ISSUER}/logout`)
+    await browser.press(await browser.open(`${ISSUER}/logout`), 'Sign out')
     const before = agent.transcript.filter((line) => line.startsWith('browser')).length
     for (let minutes = 0; minutes < 50; minutes += 5) {
       await clock.advance(5 * MINUTE)
