@@ -13,6 +13,7 @@ import { held } from './held.ts'
 import { csr, issue } from './issue.ts'
 import { leaf } from './leaf.ts'
 import { logouts } from './logouts.ts'
+import { mcpProxy } from './mcp-proxy.ts'
 import { memory } from './memory.ts'
 import { replicas } from './replicas.ts'
 import { sessions } from './sessions.ts'
@@ -25,6 +26,7 @@ const MEASUREMENTS: Record<string, (effort: Effort) => AsyncIterable<Row>> = {
   check,
   shipped,
   logouts,
+  'mcp-proxy': mcpProxy,
   'auth-request': authRequest,
   leaf,
   issue,

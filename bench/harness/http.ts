@@ -8,7 +8,8 @@ export interface Target {
   /** A module of bench/sides/. */
   readonly server: string
   readonly args?: readonly string[]
-  readonly requests: readonly string[]
+  /** Those of a server with agents are made of their tokens. */
+  readonly requests: readonly string[] | ((tokens: readonly string[]) => readonly string[])
   /** What every answer must have; default: one of 200 to 399. */
   readonly status?: number
   /**
@@ -34,12 +35,15 @@ export async function startServers<Side extends string>(
     const { server, args = [] } = target
     const child = await startChild<ServerReady>(`../sides/${server}.ts`, { core, args })
     children.push(child)
-    const requests = await generator.call<RequestsId>(target.requests)
+    const { tokens = [], ...address } = child.ready
+    const requests = await generator.call<RequestsId>(
+      typeof target.requests === 'function' ? target.requests(tokens) : target.requests,
+    )
     measure[side] = (ms) =>
       figureOf(target, child, (rate) => {
         const connections = target.measured === 'p50 alone' ? 1 : 64
         const { status } = target
-        const load: Load = { ...child.ready, connections, ms, rate, requests, status }
+        const load: Load = { ...address, connections, ms, rate, requests, status }
         return generator.call<LoadResult>(load)
       })
   }

@@ -6,6 +6,8 @@ export interface ServerReady {
   readonly port: number
   /** PEM of the root to trust; plain HTTP without. */
   readonly ca?: string
+  /** The access tokens of the agents that it knows. */
+  readonly tokens?: readonly string[]
 }
 
 /** What a server answers when it is asked for `cpu`: seconds of CPU time that it has used. */
@@ -20,7 +22,11 @@ export interface Memory {
 /** In a server process: listens, tells the parent where, and what it uses whenever it asks. */
 export async function serve(
   app: FastifyInstance,
-  { ca, onClose }: { ca?: string | undefined; onClose?: () => Promise<void> } = {},
+  {
+    ca,
+    tokens,
+    onClose,
+  }: Pick<ServerReady, 'tokens'> & { ca?: string | undefined; onClose?: () => Promise<void> } = {},
 ): Promise<void> {
   await app.listen({ host: '127.0.0.1', port: 0 })
   process.on('message', async (what) => process.send!(what === 'cpu' ? cpu() : await memory()))
@@ -30,7 +36,8 @@ export async function serve(
     process.exit()
   })
   const { port } = app.server.address() as AddressInfo
-  process.send!({ port, ...(ca !== undefined && { ca }) } satisfies ServerReady)
+  const ready = { port, ...(ca !== undefined && { ca }), ...(tokens && { tokens }) }
+  process.send!(ready satisfies ServerReady)
 }
 
 function cpu(): Cpu {

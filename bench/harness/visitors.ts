@@ -2,12 +2,15 @@ import { dirname, join } from 'node:path'
 import { fromClaims } from '@gatehouse/profile'
 import { createLogger } from '@gatehouse/service-kit/telemetry'
 import { createSigner } from 'fast-jwt'
+import type { FastifyInstance } from 'fastify'
 import { deriveKeys } from '../../services/forward-auth/src/keys/key-ring.ts'
+import { accessTokensOf } from '../../services/forward-auth/src/oauth/tokens.ts'
 import { digestsOf, sealSession } from '../../services/forward-auth/src/session/session.ts'
 import { pageUrl, type Site } from '../../services/forward-auth/src/sites.ts'
 import type { AuthStore } from '../../services/forward-auth/src/store/auth-store.ts'
 import { SqliteStore } from '../../services/forward-auth/src/store/sqlite/sqlite-store.ts'
 import { appCookieName, sessionCookieName } from '../../services/forward-auth/src/web/cookies.ts'
+import { callHeaders, toolCall } from '../../services/forward-auth/test/helpers/mcp-requests.ts'
 import { SESSION_SECRET } from './service-files.ts'
 
 const SITE: Site = {
@@ -22,9 +25,14 @@ const HOUR = 3_600_000
 const LIFETIME = 8 * HOUR
 /** Sessions that are written at a time. */
 const AT_ONCE = 1_000
+/** The browser of their sign-ins. */
+const SIGN_IN_BROWSER = { userAgent: 'Mozilla/5.0', address: '198.51.100.7' }
 
 const idOf = (n: number) => `${n}`.padStart(6, '0')
 const sidOf = (n: number) => `session-of-${idOf(n)}`.padEnd(22, '0')
+/** URL of the MCP server. */
+export const RESOURCE = 'https://app.example.com/mcp'
+export const SCOPE = 'notes:read'
 
 /** What the provider says of a visitor. */
 export function visitorClaims(n: number) {
@@ -56,8 +64,13 @@ export async function storeVisitors(store: AuthStore, count: number): Promise<vo
           ...{ begun: now, lastSeen: now, idle: null, reRead: now, ends: now + LIFETIME },
           ...{ rev: 1, lease: 0, parent: null },
         }
-        const browser = { userAgent: 'Mozilla/5.0', address: '198.51.100.7' }
-        const said = { issuer: ISSUER, provider: 'corp', claims, tokens: {}, browser }
+        const said = {
+          issuer: ISSUER,
+          provider: 'corp',
+          claims,
+          tokens: {},
+          browser: SIGN_IN_BROWSER,
+        }
         return store.beginSession(sealSession(row, said, keys))
       }),
     )
@@ -72,6 +85,30 @@ export async function storeVisitorsBeside(config: string, count: number): Promis
   await storeVisitors(store, count)
   await store.close()
   return folder
+}
+
+/** Has a service hold an agent of each of its visitors, and gives their access tokens. */
+export async function storeAgents(
+  { authStore, keys, clock }: FastifyInstance,
+  count: number,
+): Promise<string[]> {
+  const { sign } = accessTokensOf({ keys, clock })
+  const clientId = 'https://assistant.example/client.json'
+  const agent = { clientId, clientName: 'Assistant', resource: RESOURCE, scopes: [SCOPE] }
+  return Promise.all(
+    Array.from({ length: count }, async (_, n) => {
+      const parent = await authStore.findSession(sidOf(n))
+      if (!parent) throw new Error(`visitor ${n} has no session`)
+      const sid = `agent-of-${idOf(n)}`.padEnd(22, '0')
+      const { sub } = visitorClaims(n)
+      const contents = { issuer: ISSUER, provider: 'corp', claims: { sub }, tokens: {}, agent }
+      const row = { ...parent, sid, parent: parent.sid }
+      const sealed = sealSession(row, { ...contents, browser: SIGN_IN_BROWSER }, keys.record)
+      await authStore.beginAgent(sealed, { id: sid, until: parent.ends })
+      const claims = { iss: ISSUER, aud: RESOURCE, sub: `corp:${sub}` }
+      return sign({ ...claims, client_id: clientId, scope: SCOPE, sid })
+    }),
+  )
 }
 
 /** Signs a token of a session, as the service does. */
@@ -125,12 +162,51 @@ export function checkRequest(cookie: string, query = ''): string {
   return get(`/portals/main${query}`, 'auth.example.com', [`Cookie: ${cookie}`, ...TRAEFIK])
 }
 
-const CALL = ['MCP-Protocol-Version: 2026-07-28', 'Mcp-Method: tools/call', 'Mcp-Name: read_note']
+/** The headers that name the call of a tool. */
+const callLines = (tool: string) => callHeaders(tool).map((line) => line.join(': '))
+const TRAEFIK_POST = TRAEFIK.map((line) => line.replace('Method: GET', 'Method: POST'))
 
 /** The check that Traefik makes before somebody calls a tool of an MCP server. */
 export function toolRequest(cookie: string): string {
-  const asked = TRAEFIK.map((line) => line.replace('Method: GET', 'Method: POST'))
-  return get('/portals/main', 'auth.example.com', [`Cookie: ${cookie}`, ...asked, ...CALL])
+  const lines = [`Cookie: ${cookie}`, ...TRAEFIK_POST, ...callLines('read_note')]
+  return get('/portals/main', 'auth.example.com', lines)
+}
+
+const PROGRAM = ['User-Agent: node', 'Accept: application/json, text/event-stream']
+
+/** The check that Traefik makes before an agent calls a tool of an MCP server. */
+export function agentRequest(token: string): string {
+  const lines = [
+    'GET /portals/main HTTP/1.1',
+    'Host: auth.example.com',
+    ...PROGRAM,
+    `Authorization: Bearer ${token}`,
+    ...TRAEFIK_POST.map((line) => line.replace(/Uri: .*/, 'Uri: /mcp')),
+    ...callLines('read_note'),
+  ]
+  return `${lines.join('\r\n')}\r\n\r\n`
+}
+
+/** What Traefik sends to the MCP proxy when an agent calls a tool. Default of `path`: that of the proxy. */
+export function agentCall(
+  token: string,
+  tool: string,
+  path = '/portals/main/mcp-proxy/mcp',
+): string {
+  const body = JSON.stringify(toolCall(tool))
+  const lines = [
+    `POST ${path} HTTP/1.1`,
+    'Host: app.example.com',
+    ...PROGRAM,
+    'Content-Type: application/json',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    `Authorization: Bearer ${token}`,
+    'X-Forwarded-For: 198.51.100.7',
+    'X-Forwarded-Host: app.example.com',
+    'X-Forwarded-Proto: https',
+    ...callLines(tool),
+  ]
+  return `${lines.join('\r\n')}\r\n\r\n${body}`
 }
 
 /** The check that Traefik makes before a program's request. */

@@ -6,26 +6,43 @@ import { loadForwardAuthConfig } from '../../services/forward-auth/src/config/lo
 import { AUDIENCE } from '../harness/issuer.ts'
 import { serve } from '../harness/serve.ts'
 import { API_KEY, forwardAuthFiles } from '../harness/service-files.ts'
-import { storeVisitors } from '../harness/visitors.ts'
+import { RESOURCE, SCOPE, storeAgents, storeVisitors } from '../harness/visitors.ts'
 
-const [, , kind, sessions = '0', issuerUrl] = process.argv
+/** The URL is that of an issuer or of an MCP server. */
+const [, , kind, sessions = '0', url] = process.argv
 /** With metrics and ended sessions, as it runs for people. */
 const isProduction = kind === 'production'
 
 const HOSTS = 'hosts: [app.example.com]'
+const SCOPES = `scopes: [{ name: "${SCOPE}", text: Read }]`
+const READING =
+  '  - { hosts: [app.example.com], paths: [/mcp], tools: ["read_*", notes.list], require: staff }'
 /** What the portal has besides. */
 const PORTALS: Readonly<Record<string, readonly string[]>> = {
   'with assertion': ['assertion: { hosts: [app.example.com] }'],
   'with programs': [
     'callers:',
     `  keys: [{ name: bench, key: ${API_KEY}, ${HOSTS} }]`,
-    `  issuers: [{ name: ci, issuerUrl: "${issuerUrl}", audience: "${AUDIENCE}", ${HOSTS} }]`,
+    `  issuers: [{ name: ci, issuerUrl: "${url}", audience: "${AUDIENCE}", ${HOSTS} }]`,
   ],
   'with a rule': ['rules:', '  - { hosts: [app.example.com], require: staff }'],
   'with rules for tools': [
     'rules:',
     '  - { hosts: [app.example.com], tools: ["delete_*"], require: staff }',
     '  - { hosts: [app.example.com], tools: ["read_*", notes.list], require: staff }',
+  ],
+  'with agents': [
+    `resources: [{ url: "${RESOURCE}", ${SCOPES} }]`,
+    'rules:',
+    '  - { hosts: [app.example.com], paths: [/mcp], tools: ["delete_*"], require: staff }',
+    READING,
+  ],
+  'with the MCP proxy': [
+    `resources: [{ url: "${RESOURCE}", upstream: { url: "${url}" }, ${SCOPES} }]`,
+    'rules:',
+    '  - { hosts: [app.example.com], paths: [/mcp], tools: ["delete_*"], require: staff, approve: {} }',
+    READING,
+    '  - { paths: [/reports/*], require: staff }',
   ],
   'with ten rules': [
     'rules:',
@@ -44,7 +61,8 @@ const metrics = isProduction && createMetrics({ service: 'forward-auth', version
 const app = await buildApp(config, { log, ...(metrics && { metrics }) })
 if (isProduction) endSessions(10_000)
 await storeVisitors(app.authStore, Number(sessions))
-await serve(app)
+const hasAgents = kind === 'with agents' || kind === 'with the MCP proxy'
+await serve(app, hasAgents ? { tokens: await storeAgents(app, Number(sessions)) } : {})
 
 /** As another instance on the same folder would, all at once. */
 function endSessions(count: number): void {
