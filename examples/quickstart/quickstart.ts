@@ -16,7 +16,7 @@ import { startApp, startIdp } from './upstreams.ts'
  * @throws the error of the first one that does not start, after the others are closed
  */
 export async function startQuickstart(given: Settings, onReady: (name: string) => void = () => {}) {
-  const GATEHOUSE_AUTH_PORT = String(await freePort())
+  const GATEHOUSE_AUTH_PORT = given.env.GATEHOUSE_AUTH_PORT ?? String(await freePort())
   const settings: Settings = { ...given, env: { ...given.env, GATEHOUSE_AUTH_PORT } }
   const running: Running[] = []
   const routes = new Map<string, Route>()

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { connect } from 'node:tls'
 import { createFetch } from '@gatehouse/net'
 import t from 'tap'
+import { freePorts } from '../../../scripts/free-ports.ts'
 import { fail, settingsFor, start } from './program.ts'
 import { createVisitor } from './visitor.ts'
 
@@ -144,7 +145,9 @@ Groups:
 
   t.test('a second start says the same and has kept everything', async (t) => {
     t.equal(await first.stop(), 0)
-    const second = await start(t, settings)
+    const [port = 0] = await freePorts(1)
+    const second = await start(t, { ...settings, GATEHOUSE_AUTH_PORT: String(port) })
+    t.ok((await fetch(`http://127.0.0.1:${port}/healthz`)).ok, 'forward-auth is at its port')
     t.equal(second.printed(), screen)
     const { serialNumber } = await follow(certificateCommand)
     t.equal(serialNumber, certificate.serialNumber)
