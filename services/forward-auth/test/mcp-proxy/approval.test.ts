@@ -3,33 +3,15 @@ import type { LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { endTarget } from '../../src/account/end.ts'
-import { portalOf, yamlOf } from '../app.ts'
 import { oldToolCall, toolCall, VERSION } from '../helpers/mcp-requests.ts'
 import { startToolServer } from '../helpers/tool-servers.ts'
-import { NOTES, startIssuer } from '../oauth/kit.ts'
 import type { RequestHeaders } from '../shapes.ts'
-import type { Visitor } from '../visitor.ts'
+import { startApprover } from './approver.ts'
 import { messagesIn } from './kit.ts'
 
 expectWarnings(t, 'check refused')
 
 const SECOND = 1_000
-
-const yamlFor = (port: number, approve = '', rest = '') =>
-  yamlOf(
-    portalOf(
-      'main',
-      `resources: [{ url: "${NOTES}", upstream: { url: "http://127.0.0.1:${port}/mcp" },
-        scopes: [{ name: "notes:read", text: Read }, { name: "notes:write", text: Write }] }],
-      policies: { editors: 'Group("editors")', writes: 'Scope("notes:write")' },
-      rules: [
-        { hosts: [app.example.com], paths: [/mcp], tools: [delete_note], require: signedIn, approve: { ${approve} }${rest} },
-        { hosts: [app.example.com], paths: [/mcp], tools: ["*"], require: signedIn }]`.replace(
-        /\s+/g,
-        ' ',
-      ),
-    ),
-  )
 
 interface CallOptions {
   readonly body?: object
@@ -39,11 +21,8 @@ interface CallOptions {
 /** A server behind the proxy, an agent of Ada, and what she decides. */
 async function startHere(t: Test, { approve = '', rest = '', sdk = 2 as 1 | 2 } = {}) {
   const server = await startToolServer(t, sdk)
-  const yaml = (changes = approve) => yamlFor(server.port, changes, rest)
-  const issuer = await startIssuer(t, { yaml: yaml() })
-  const ada = await issuer.person('ada')
-  const { access_token: token } = await issuer.connect(ada)
-  const { app } = issuer
+  const here = await startApprover(t, server.port, { approve, rest })
+  const { app, token, waiting, clock } = here
   const call = (
     { body = toolCall('delete_note'), headers = {} }: CallOptions = {},
     bearer = token,
@@ -65,25 +44,6 @@ async function startHere(t: Test, { approve = '', rest = '', sdk = 2 as 1 | 2 } 
       },
       payload: JSON.stringify(body),
     })
-  const visitorOf = async (browser: Visitor) => {
-    const request = { headers: { cookie: browser.cookies() }, raw: {}, server: app } as never
-    const portal = app.portals.get('main')
-    const site = app.sites.list[0]
-    const visitor = portal && site && (await app.sessions.atSignIn(request, { portal, site }))
-    if (!visitor) throw new Error('nobody is signed in')
-    return visitor
-  }
-  /** Decides about the only call that waits, once it does. */
-  const decide = async (decision: 'once' | 'remember' | 'deny', browser = ada) => {
-    const visitor = await visitorOf(browser)
-    for (;;) {
-      const [waiting] = await app.approvals.list(visitor)
-      if (waiting) return app.approvals.decide(waiting, decision, visitor, undefined as never)
-      await setImmediate()
-    }
-  }
-  const waiting = async (browser = ada) =>
-    (await app.approvals.list(await visitorOf(browser))).length
   /** Lets time pass until an answer is there, once so many calls wait. */
   const later = async (answer: Promise<LightMyRequestResponse>, count = 1) => {
     let isDone = false
@@ -92,13 +52,13 @@ async function startHere(t: Test, { approve = '', rest = '', sdk = 2 as 1 | 2 } 
     })
     while (!isDone && (await waiting()) < count) await setImmediate()
     for (let i = 0; i < 100 && !isDone; i++) {
-      await issuer.clock.advance(5 * SECOND)
+      await clock.advance(5 * SECOND)
       for (let turn = 0; turn < 20; turn++) await setImmediate()
     }
     if (!isDone) throw new Error('there is no answer')
     return answer
   }
-  return { ...issuer, server, ada, token, send: call, decide, waiting, later, yaml }
+  return { ...here, server, send: call, later }
 }
 
 const textIn = (answer: LightMyRequestResponse) =>

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { type FetchAnswer, type FetchInit, NetError } from '@gatehouse/net'
 import type { LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
+import { buildApp as build } from '../../src/app.ts'
 import { portalOf, yamlOf } from '../app.ts'
 import { attribute, named } from '../pages/read.ts'
 import { AUTH, MAIN, signIn, signInUrl, start } from '../portal/kit.ts'
@@ -52,7 +53,11 @@ export interface Tokens {
 /** A portal that issues tokens, clients that have documents, and people. */
 export async function startIssuer(
   t: Test,
-  { options = '', yaml = yamlOf(portalWith(options) + portalOf('elsewhere')) } = {},
+  {
+    options = '',
+    yaml = yamlOf(portalWith(options) + portalOf('elsewhere')),
+    buildApp = build,
+  }: { options?: string; yaml?: string; buildApp?: typeof build } = {},
 ) {
   const documents = new Map<string, object>([[CLIENT, DOCUMENT]])
   const fetched: string[] = []
@@ -63,7 +68,7 @@ export async function startIssuer(
     return { status: 200, headers: {}, body: Buffer.from(JSON.stringify(document)) }
   }
   const createFetch = () => Object.assign(fetch, { close: async () => {} })
-  const test = await start(t, { yaml, createFetch })
+  const test = await start(t, { yaml, createFetch, buildApp })
   const { app, corp, visitor } = test
 
   /** Somebody who has signed in. */
