@@ -74,8 +74,13 @@ class Approvals {
     this.#app = app
   }
 
-  /** Finds what was decided about a call, or else asks. @throws StoreError STORE_UNAVAILABLE */
-  async request(call: ApprovableCall): Promise<ApprovalAnswer> {
+  /**
+   * Finds what was decided about a call, or else asks.
+   *
+   * @param request - of the call
+   * @throws StoreError STORE_UNAVAILABLE
+   */
+  async request(call: ApprovableCall, request?: FastifyRequest): Promise<ApprovalAnswer> {
     if (!call.person && call.approve.approver === undefined) return answerTo(call, 'denied')
     const lines = call.tool.length <= MAX_TOOL ? argumentLines(call.arguments) : undefined
     if (!lines) return answerTo(call, 'too-large')
@@ -83,7 +88,7 @@ class Approvals {
     if (row) return answerTo(call, row)
     const opened = this.#openedOf(call, lines)
     if (await this.#app.authStore.addApproval(opened.row)) {
-      this.#record('call-asked', opened)
+      this.#record('call-asked', opened, undefined, request)
       this.#tell(call, opened.row)
       return answerTo(call, opened.row)
     }

@@ -62,7 +62,7 @@ export async function askFirst(
   const hasRounds = version >= ROUNDS_SINCE && !isOfServer
   const call = round === undefined || !body ? proxied : { ...proxied, body: withoutState(body) }
   const waiting = { call, approve, check, round: round ?? 0, hasRounds }
-  const approval = await server.approvals.request(approvableCall(check, approve))
+  const approval = await server.approvals.request(approvableCall(check, approve), request)
   if (approval.state === 'allowed') return useApproval(waiting, reply)
   const isTold = hasRounds && round === undefined && canOpen(message.params)
   const canWait = /text\/event-stream|\*\/\*/.test(request.headers.accept ?? '') && !isTold

@@ -5,6 +5,7 @@ import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { endTarget } from '../../src/account/end.ts'
 import { oldToolCall, toolCall, VERSION } from '../helpers/mcp-requests.ts'
 import { startToolServer } from '../helpers/tool-servers.ts'
+import { CLIENT } from '../oauth/kit.ts'
 import type { RequestHeaders } from '../shapes.ts'
 import { startApprover } from './approver.ts'
 import { messagesIn } from './kit.ts'
@@ -223,7 +224,7 @@ t.test('after the yes, everything is decided anew', async (t) => {
   const changes: Record<string, (here: Here) => unknown> = {
     'the agent has ended': async ({ app }) => {
       const [portal] = [...app.portals.values()]
-      const target = { client: 'https://assistant.test/oauth/client.json' }
+      const target = { client: CLIENT }
       if (portal) await endTarget(app, portal, target, {})
     },
     'the rule demands more': ({ reload, yaml }) =>
@@ -249,6 +250,22 @@ t.test('after the yes, everything is decided anew', async (t) => {
       await here.later(answer)
       t.strictSame(server.ran, [])
     })
+})
+
+t.test('the audit trail has who asked, from where, and what it came to', async (t) => {
+  const { send, decide, app } = await startHere(t)
+  const answer = send({ headers: { 'x-forwarded-for': '192.0.2.7' } })
+  await decide('once')
+  await answer
+  await app.auditTrail.flush()
+  const rows = await Array.fromAsync(app.authStore.audit.rows(0))
+  const calls = rows.filter(({ tool }) => tool === 'delete_note')
+  const common = { person: 'corp:ada', client: CLIENT, host: 'app.example.com' }
+  t.match(calls, [
+    { ...common, event: 'call-asked', clientAddress: '192.0.2.7', requestId: /./ },
+    { ...common, event: 'call-allowed', actor: 'corp:ada' },
+    { ...common, event: 'tool-called', outcome: 'ran', clientAddress: '192.0.2.7', requestId: /./ },
+  ])
 })
 
 t.test('a call without an id waits for nobody', async (t) => {
