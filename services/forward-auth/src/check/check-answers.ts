@@ -96,17 +96,22 @@ function sendIdentity(check: Check, reply: FastifyReply): FastifyReply {
 }
 
 /** The headers by which an app learns who sends a request, without the tools. */
-export function identityHeaders(check: Check, { server }: FastifyRequest): Record<string, string> {
+export function identityHeaders(
+  check: Check,
+  { server }: FastifyRequest,
+): Readonly<Record<string, string>> {
   const { portal, principal, site, forwarded, providerToken, tools } = check
   if (!principal) throw new Error('there is nobody to let pass')
   const { assertion, providerToken: settings } = portal.gate
   const { identity, headers } = principal.answerAt(forwarded.host)
+  const assertionHeader = assertion?.isFor(forwarded.host) ? assertion.header : undefined
+  if (assertionHeader === undefined && !providerToken) return headers
   const receiver = { portal, site, origin: forwarded.origin, tools }
   return {
     ...headers,
     ...(settings && providerToken && { [settings.header]: providerToken }),
-    ...(assertion?.isFor(forwarded.host) && {
-      [assertion.header]: server.assertions.for(identity, receiver),
+    ...(assertionHeader !== undefined && {
+      [assertionHeader]: server.assertions.for(identity, receiver),
     }),
   }
 }
