@@ -126,13 +126,12 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
  * @throws GateError FWA_HOST_UNKNOWN
  */
 export function readForResource<Site extends SignInSite>(
-  { url }: { readonly url: string },
+  { origin, path }: Readonly<Record<'origin' | 'path', string>>,
   { method = '', headers }: ProxyRequest,
   sites: Sites<Site>,
 ): ForwardedRequest<Site> {
-  const { protocol, host, pathname } = new URL(url)
-  const scheme = protocol.slice(0, -1)
-  return validate({ headers }, sites, '', { method, scheme, host, target: pathname })
+  const [scheme = '', host = ''] = origin.split('://')
+  return validate({ headers }, sites, '', { method, scheme, host, target: path })
 }
 
 /** All bytes, since a target may have 40,000 to encode. */

@@ -269,6 +269,8 @@ export function resourceAt<R extends Pick<Resource, 'url' | 'origin' | 'paths'>>
 export class Resource {
   readonly url: string
   readonly origin: string
+  /** The path of its URL. */
+  readonly path: string
   /** The paths at and below its URL. */
   readonly paths: PathPattern
   readonly metadataUrl: string
@@ -297,6 +299,7 @@ export class Resource {
     const pathname = fullPath.replace(/\/$/, '')
     this.url = url
     this.origin = origin
+    this.path = fullPath
     this.paths = pathsBelow(new URL(url))
     this.lifetime = lifetime
     this.upstream = upstream

@@ -88,8 +88,8 @@ type Forwarded = ReturnType<typeof readForwarded>
 /** The call of a tool: as its headers name it, or at the URL of a resource with an `upstream` as the MCP proxy reads it. */
 function withCall(gate: Gate, forwarded: Forwarded, options: ExplainOptions): Forwarded {
   const { path, tool: name, arguments: text } = options
-  const { upstream, url = '' } = gate.resourceAt(forwarded) ?? {}
-  const isProxied = upstream && new URL(url).pathname === path
+  const { upstream, path: resourcePath } = gate.resourceAt(forwarded) ?? {}
+  const isProxied = upstream && resourcePath === path
   if (text !== undefined && !(name && isProxied))
     throw new UsageError('--arguments needs --tool, and the URL of a resource with an `upstream`')
   if (name === undefined || forwarded.method !== 'POST') return forwarded

@@ -11,15 +11,18 @@ export async function* examineResources(
 ): AsyncGenerator<Finding> {
   const sendTo = (target: string) =>
     createMcpClient(new URL(target), ask)(mcpRequest('tools/list', {}))
-  for (const { origin, url, upstream } of resources.filter(({ origin }) => origin === app.origin)) {
-    const { pathname } = new URL(url)
+  const appResources = resources.filter(({ origin }) => origin === app.origin)
+  for (const { origin, url, path: resourcePath, upstream } of appResources) {
     const { status, headers, error } = await sendTo(url)
     if (status !== 401 || !headers['www-authenticate']?.includes('resource_metadata='))
       yield fault('challenge', `${url} answers ${status} without resource_metadata.`)
     // A check answers problem details.
     else if (upstream && !error)
-      yield fault('other', `${url} leads to a check, not to /portals/${name}/mcp-proxy${pathname}.`)
-    const base = pathname.replace(/\/$/, '')
+      yield fault(
+        'other',
+        `${url} leads to a check, not to /portals/${name}/mcp-proxy${resourcePath}.`,
+      )
+    const base = resourcePath.replace(/\/$/, '')
     for (const path of ['/sse', '/messages', `${base}/`, `/${base}`, `${base}/x`]) {
       const target = `${origin}${path}`
       const stream = await ask(new URL(target), { headers: { accept: 'text/event-stream' } })

@@ -18,10 +18,9 @@ export function resourceOf(request: FastifyRequest): Resource {
   if (!server.trust.trusts(raw.socket)) throw untrusted(raw.socket)
   const { resources } = portalOf(request).gate.programs
   const [requestPath = ''] = request.url.split('?')
-  const path = requestPath.slice(requestPath.indexOf(PREFIX) + PREFIX.length)
+  const resourcePath = requestPath.slice(requestPath.indexOf(PREFIX) + PREFIX.length)
   const resource = resources.find(
-    ({ upstream, url, origin }) =>
-      upstream && new URL(url).pathname === path && isSentTo(origin, request),
+    ({ upstream, path, origin }) => upstream && path === resourcePath && isSentTo(origin, request),
   )
   if (resource) return resource
   throw new FwaError('FWA_NOT_FOUND', 'there is no resource with an `upstream` at this URL')

@@ -62,28 +62,27 @@ class OpenStreams {
    * @returns a function for when it has ended by itself
    */
   add({ kind, sessions, isAllowed, end }: OpenStream): () => void {
-    const {
-      clock,
-      sessions: { records },
-      log,
-    } = this.#app
+    const { clock, log, sessions: appSessions } = this.#app
+    const longest = clock.now() + LONGEST
+    const isOver = async () => {
+      try {
+        return clock.now() >= longest || !(await isAllowed())
+      } catch (error) {
+        log.info({ err: error }, 'a stream was ended')
+        return true
+      }
+    }
     const stop = () => {
       close()
       end()
     }
     const review = async () => {
-      const mayGoOn = await isAllowed().catch((error: unknown) => {
-        log.info({ err: error }, 'a stream was ended')
-        return false
-      })
-      if (!mayGoOn && this.#open.has(stream)) stop()
+      if ((await isOver()) && this.#open.has(stream)) stop()
     }
     const stream = { kind, review: () => void review(), end: stop }
-    const unwatch = sessions.map((sid) => records.watch(sid, stream.review))
-    const timer = clock.setTimer(stop, LONGEST)
+    const unwatch = sessions.map((sid) => appSessions.records.watch(sid, stream.review))
     const close = () => {
       this.#open.delete(stream)
-      timer.cancel()
       for (const ended of unwatch) ended()
     }
     this.#open.add(stream)
