@@ -70,8 +70,9 @@ const TITLES = Object.fromEntries(COLUMNS.map(([column, title]) => [column, titl
 type TableRow = Readonly<Partial<Record<(typeof COLUMNS)[number][0], string | undefined>>>
 
 function lineOf(row: AuditRow): string {
-  const { client = row.clientAddress, tool, code, count } = row
-  const details = [tool, code, reasonOf(row) ?? enderOf(row), count && `x${count}`]
+  const { client = row.clientAddress, tool, code, count, outcome, duration } = row
+  const result = outcome && `${outcome} in ${duration} ms`
+  const details = [tool, result, code, reasonOf(row) ?? enderOf(row), count && `x${count}`]
   return cellsOf({
     ...row,
     ...{ person: whoOf(row) ?? row.provider, client: hostsOf(row)[0] || client },
@@ -99,7 +100,7 @@ function reasonOf({ refusedBy, clause }: AuditRow): string | undefined {
 }
 
 function enderOf({ endedBy, actor, actorName }: AuditRow): string | undefined {
-  if (endedBy === undefined) return undefined
+  if ((endedBy ?? actor) === undefined) return undefined
   return ['by', endedBy, nameWithId(actorName, actor)].filter(Boolean).join(' ')
 }
 

@@ -102,7 +102,11 @@ t.test('the calls that a query selects', async (t) => {
 t.test('a table for people', async (t) => {
   const folder = testFolder(t)
   const odd = rowAt(1, { person: 'corp:\u001b[2J\u202e\nx', host: 'h'.repeat(40) })
-  await filesIn(folder).append([...ROWS.slice(1), ...CALLS, odd])
+  const calls = [
+    callAt(0, { event: 'call-allowed', tool: 'pay', actor: 'corp:eve', actorName: 'Eve' }),
+    callAt(0, { event: 'tool-called', tool: 'pay', outcome: 'ran', duration: 12 }),
+  ]
+  await filesIn(folder).append([...ROWS.slice(1), ...CALLS, ...calls, odd])
   let text = ''
   for await (const line of listAudit({ rows: readRows(folder, 0), as: 'table' })) text += line
   t.equal(
@@ -119,6 +123,8 @@ TIME                  EVENT            PORTAL  PERSON                           
 2030-01-10T12:00:00Z  program-passed   main    corp:bob                          app.example.com     spa              delete_file
 2030-01-10T12:00:00Z  program-passed   main    psk:ci                            app.example.com     192.0.2.7        -
 2030-01-10T12:00:00Z  program-passed   main    *                                 *                   *                *
+2030-01-10T12:00:00Z  call-allowed     main    corp:ada                          app.example.com     agent.example:8443  pay by Eve (corp:eve)
+2030-01-10T12:00:00Z  tool-called      main    corp:ada                          app.example.com     agent.example:8443  pay ran in 12 ms
 2030-01-10T13:00:00Z  sign-in          main    corp:\\u001b[2J\\u202e x            ${'h'.repeat(40)}  192.0.2.7        -
 `,
   )
