@@ -66,6 +66,11 @@ export async function doctor(
   const siteHost = findSite(app, url)
   const { site } = siteHost
   const portal = findPortal(app, options.portal)
+  const { programs } = portal.gate
+  const resourceFindings = await Array.fromAsync(examineResources(portal.gate, url, ask))
+  // There may be nothing else at the host.
+  if (programs.resources.some((resource) => resource.upstream && resource.url === url.href))
+    return report(url.href, proxy, resourceFindings, '')
   const { providers = [] } = config.portals.find(({ name }) => name === portal.name) ?? {}
   const person =
     claimsFile === undefined
@@ -93,10 +98,16 @@ export async function doctor(
     service: serviceUrl(config),
     signedIn: session && (await signInAside(app, url, siteHost, session)),
   })
-  return report(url, examination, proxy ?? proxyOf(examination), [
-    ...(await examineSignOut({ portal, site })),
-    ...(await Array.fromAsync(examineResources(portal.gate, url, ask))),
-  ])
+  const hint = examination.app?.signedIn.body.includes(ECHO) ? '' : APP_UNSEEN
+  const usedProxy = proxy ?? proxyOf(examination)
+  // Some cannot remove one cookie; their guides say so.
+  const proxyFindings = diagnose(examination).filter(
+    ({ mistake }) =>
+      mistake !== 'session-shown' || !usedProxy || mistake in PROXIES[usedProxy].remedies,
+  )
+  const signOutFindings = await examineSignOut({ portal, site })
+  const findings = [...proxyFindings, ...signOutFindings, ...resourceFindings]
+  return report(url.origin, usedProxy, findings, hint)
 }
 
 function findSite({ sites }: FastifyInstance, { host }: URL): SiteHost {
@@ -198,25 +209,17 @@ and name a file with the claims of a person: --as claims.json
 `
 
 function report(
-  url: URL,
-  examination: Examination,
+  place: string,
   proxy: ProxyName | undefined,
-  otherFindings: readonly Finding[],
+  findings: readonly Finding[],
+  hint: string,
 ): string {
-  // Some cannot remove one cookie; their guides say so.
-  const proxyFindings = diagnose(examination).filter(
-    ({ mistake }) => mistake !== 'session-shown' || !proxy || mistake in PROXIES[proxy].remedies,
-  )
-  const findings = [...proxyFindings, ...otherFindings]
-  const hint = examination.app?.signedIn.body.includes(ECHO) ? '' : APP_UNSEEN
   const behind = proxy ? ` behind ${proxy}` : ''
-  if (findings.length === 0) return `${url.origin}${behind}: no mistake found\n${hint}`
+  if (findings.length === 0) return `${place}${behind}: no mistake found\n${hint}`
   const count = findings.length === 1 ? '1 mistake' : `${findings.length} mistakes`
   const unknown = proxy ? '' : '\nName the proxy to see which line to change: --proxy nginx\n'
   const lines = findings.map((finding, i) => describeFinding(finding, i + 1, proxy))
-  throw new Error(
-    `${url.origin}${behind}: ${count}\n\n${lines.join('')}${unknown}${hint}`.trimEnd(),
-  )
+  throw new Error(`${place}${behind}: ${count}\n\n${lines.join('')}${unknown}${hint}`.trimEnd())
 }
 
 function describeFinding({ mistake, text }: Finding, number: number, proxy: ProxyName | undefined) {

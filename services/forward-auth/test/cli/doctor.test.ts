@@ -106,6 +106,21 @@ and name a file with the claims of a person: --as claims.json`,
     message:
       /: 3 mistakes[\s\S]*\n3\. http:\/\/app\.localhost\/mcp answers 200 without resource_metadata\.\n {3}Look at: /,
   })
+  const upstream = ', upstream: { url: "http://notes:8000/mcp" } }]'
+  const withUpstream = await configOf(
+    yamlOf(
+      portalOf('main', `allow: { groups: [staff] }${resources.replace(' }]', upstream)}`),
+    ).replace(DOMAINS, LOCAL),
+  )
+  const url = 'http://app.localhost/mcp'
+  await t.rejects(
+    run({ url, resolve, proxy: 'nginx' }, withUpstream),
+    {
+      message:
+        /^http:\/\/app\.localhost\/mcp behind nginx: 1 mistake\n\n1\. .*\/mcp answers 200 without resource_metadata\.\n/,
+    },
+    'the resource alone, since there may be nothing else at its host',
+  )
 })
 
 t.test('an app that never answers is named, and nobody waits longer for it', async (t) => {
