@@ -24,6 +24,9 @@ const PULSE = 5_000
 const MAX_ROUNDS = 8
 /** The first revision whose clients ask again (MCP 2026-07-28, "Multi Round-Trip Requests"). */
 const ROUNDS_SINCE = '2026-07-28'
+/** The members of a call that a person sees, and those that say nothing to a tool. */
+const MEMBERS = ['name', 'arguments', '_meta', 'task', 'requestState', 'inputResponses']
+const RESPONSES = 'inputResponses of the client'
 const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
 
 /** How a person approves a call before it reaches the server; undefined if nobody has to. */
@@ -41,6 +44,8 @@ interface WaitingCall {
   readonly round: number
   /** Whether its client takes an answer that has it ask again. */
   readonly hasRounds: boolean
+  /** What the client answers to a question of the server, which the person sees with the arguments. */
+  readonly responses: unknown
 }
 
 /** Has a person approve a call, and sends it on then. */
@@ -54,6 +59,9 @@ export async function askFirst(
   const { message, body } = proxied
   if (message?.id === undefined)
     throw new FwaError('FWA_TOOL_REFUSED', 'a person approves this call, so it needs an id')
+  const hidden = Object.keys(message.params).find((name) => !MEMBERS.includes(name))
+  if (hidden !== undefined)
+    throw new FwaError('FWA_TOOL_REFUSED', `nobody would see ${JSON.stringify(hidden)} of the call`)
   const { requestState, inputResponses } = message.params
   const round = readRound(requestState, check, server)
   // What the server has asked for would be lost in a round of ours.
@@ -61,8 +69,9 @@ export async function askFirst(
   const version = String(request.headers['mcp-protocol-version'] ?? '')
   const hasRounds = version >= ROUNDS_SINCE && !isOfServer
   const call = round === undefined || !body ? proxied : { ...proxied, body: withoutState(body) }
-  const waiting = { call, approve, check, round: round ?? 0, hasRounds }
-  const approval = await server.approvals.request(approvableCall(check, approve), request)
+  const responses = isOfServer ? inputResponses : undefined
+  const waiting = { call, approve, check, round: round ?? 0, hasRounds, responses }
+  const approval = await server.approvals.request(approvableCall(waiting), request)
   if (approval.state === 'allowed') return useApproval(waiting, reply)
   const isTold = hasRounds && round === undefined && canOpen(message.params)
   const canWait = /text\/event-stream|\*\/\*/.test(request.headers.accept ?? '') && !isTold
@@ -72,8 +81,9 @@ export async function askFirst(
   return reply.type('text/event-stream').send(Readable.from(hold(waiting, approval, reply)))
 }
 
-async function useApproval({ call, check, approve }: WaitingCall, reply: FastifyReply) {
-  const isUsed = await reply.server.approvals.use(approvableCall(check, approve))
+async function useApproval(waiting: WaitingCall, reply: FastifyReply) {
+  const { call, check } = waiting
+  const isUsed = await reply.server.approvals.use(approvableCall(waiting))
   return isUsed ? pass(call, check, reply) : sendJson(toolError(call, USED), reply)
 }
 
@@ -95,10 +105,11 @@ async function* hold(
     const again = await decideAgain(check, request)
     const isSame = again?.decision.outcome === 'allow' && approvalFor(again) !== undefined
     if (!again?.principal || !isSame) return yield eventOf(toolError(call, ENDED))
-    const approvable = approvableCall(again, approvalFor(again) ?? approve)
+    const next = { ...waiting, check: again, approve: approvalFor(again) ?? approve }
+    const approvable = approvableCall(next)
     const approval = await server.approvals.look(approvable)
     if (approval && approval.state !== 'allowed')
-      return yield eventOf(answerTo({ ...waiting, check: again }, approval, reply))
+      return yield eventOf(answerTo(next, approval, reply))
     limitCall(again, again.principal, server)
     if (!(await server.approvals.use(approvable))) return yield eventOf(toolError(call, USED))
     yield* answerOf(call, again, reply)
@@ -166,14 +177,15 @@ async function* answerOf(
 }
 
 /** The call of a tool, as people are asked about it. */
-function approvableCall(
-  { portal, site, principal, forwarded, resource }: Check,
-  approve: Approve,
-): ApprovableCall {
+function approvableCall({ check, approve, responses }: WaitingCall): ApprovableCall {
+  const { portal, site, principal, forwarded, resource } = check
   if (!principal || !resource) throw new Error('nobody calls a tool')
   const agent = principal instanceof Agent ? principal : undefined
   const { client = principal.caller } = principal.identity
-  const args = Object(forwarded.mcp?.arguments)
+  const args = {
+    ...Object(forwarded.mcp?.arguments),
+    ...(responses !== undefined && { [RESPONSES]: responses }),
+  }
   const { redirectUri = '', clientName } = agent?.session.agent ?? {}
   return {
     realm: { portal, site },

@@ -276,6 +276,30 @@ t.test('a call without an id waits for nobody', async (t) => {
   t.strictSame(server.ran, [])
 })
 
+t.test('what a client answers to its server is a part of the question', async (t) => {
+  const { send, decide, server, later, waiting } = await startHere(t, { approve: 'wait: 1s' })
+  const { params, ...message } = toolCall('delete_note')
+  const withResponses = (inputResponses: object) => ({
+    body: { ...message, params: { ...params, requestState: 'of the server', inputResponses } },
+  })
+  await later(send(withResponses({ sure: 'no' })))
+  await decide('once')
+  await later(send(withResponses({ sure: 'yes' })))
+  t.equal(await waiting(), 1, 'another question')
+  t.strictSame(server.ran, [])
+  await send(withResponses({ sure: 'no' }))
+  t.strictSame(server.ran, ['delete_note'])
+})
+
+t.test('a call with members that nobody would see is refused', async (t) => {
+  const { send, server, waiting } = await startHere(t)
+  const { params, ...message } = toolCall('delete_note')
+  const body = { ...message, params: { ...params, args: { id: 'all' } } }
+  t.match(await send({ body }), { statusCode: 403, body: /nobody would see/ })
+  t.equal(await waiting(), 0)
+  t.strictSame(server.ran, [])
+})
+
 t.test('the check lets nothing pass that only the proxy can ask about', async (t) => {
   const { call, check, token, server } = await startHere(t)
   t.equal((await call(token, { tool: 'delete_note' })).statusCode, 403)
