@@ -141,7 +141,7 @@ export const OAUTH2_PROXY: SettingTable = settings({
     'identity headers are always sent, and empty if there is no value; the proxy passes them on',
   [`upstream upstream-timeout pass-host-header proxy-websockets flush-interval
     disable-keep-alives ssl-upstream-insecure-skip-verify allow-query-semicolons`]:
-    'Gatehouse forwards nothing: a proxy in front of the apps asks it',
+    'Gatehouse forwards nothing but calls of MCP: a proxy in front of the apps asks it',
   'proxy-prefix': 'the paths are other ones; `server.basePath` is a prefix for all of them',
   'ping-path ready-path ping-user-agent gcp-healthchecks': '`/healthz` and `/readyz`',
   'skip-provider-button':

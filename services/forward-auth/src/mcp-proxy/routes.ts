@@ -6,7 +6,7 @@ import { type Check, recordRefusal, refuse } from '../check/check-answers.ts'
 import { FwaError } from '../errors.ts'
 import { type Portal, portalOf } from '../portal/portals.ts'
 import { allowOrigins } from '../web/cross-origin.ts'
-import { bareAnswer, problemAnswers } from '../web/documented.ts'
+import { bareAnswer } from '../web/documented.ts'
 import { approvalFor, askFirst } from './approval.ts'
 import { decide, decideAgain, resourceOf, sessionsOf } from './decide.ts'
 import { limitCall } from './limit.ts'
@@ -14,12 +14,16 @@ import { callOf, isKnownMethod, LISTING, type Message, readMessage } from './mes
 import { pass } from './pass.ts'
 import type { ProxiedCall } from './proxied-call.ts'
 import { readBody } from './request.ts'
-import { answerAsRpc } from './rpc-errors.ts'
+import { answerAsRpc, rpcAnswers } from './rpc-errors.ts'
 import { readSessionId } from './session-id.ts'
 import type { StreamKind } from './streams.ts'
 
 const URL = '/mcp-proxy/*'
 const METHODS = ['GET', 'POST', 'DELETE'] as const
+const ANSWERS = {
+  'application/json': { schema: Type.Object({}) },
+  'text/event-stream': { schema: Type.String() },
+}
 /** Why what was begun for a request is ended: one for all, since each error describes the place that it is made at. */
 const CLOSED = new Error('the request is over')
 
@@ -38,9 +42,9 @@ export async function mcpProxyRoutes(app: FastifyInstance): Promise<void> {
     recordRefusal(error as FwaError, request.check?.forwarded, request)
   })
   const response = {
-    200: bareAnswer('The answer of the MCP server: JSON, or a stream of events.'),
+    200: { description: 'The answer of the MCP server.', content: ANSWERS },
     202: bareAnswer('The server has taken a notification.'),
-    ...problemAnswers(400, 401, 403, 404, 413, 415, 429, 502, 503),
+    ...rpcAnswers(400, 401, 403, 404, 413, 415, 429, 502, 503),
   }
   const schema = {
     summary: 'MCP proxy',

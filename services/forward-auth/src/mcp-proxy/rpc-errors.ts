@@ -1,4 +1,7 @@
+import { ProblemSchema } from '@gatehouse/service-kit/http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { type ProblemStatus, problemAnswers } from '../web/documented.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -31,4 +34,25 @@ export async function answerAsRpc(
   reply.type('application/json')
   const error = { code: rpcCode, message, data: problem }
   return JSON.stringify({ jsonrpc: '2.0', id: rpcId ?? null, error })
+}
+
+const ErrorSchema = Type.Object(
+  {
+    jsonrpc: Type.Literal('2.0'),
+    id: Type.Union([Type.String(), Type.Integer(), Type.Null()]),
+    error: Type.Object({ code: Type.Integer(), message: Type.String(), data: ProblemSchema }),
+  },
+  { description: 'An error of JSON-RPC, with the problem.' },
+)
+
+/** The error answers of routes with {@link answerAsRpc}, for the documentation. */
+export function rpcAnswers(...statuses: readonly ProblemStatus[]) {
+  const answers = Object.entries(problemAnswers(...statuses)).map(
+    ([status, { description, content }]) => {
+      const { 'text/html': page } = content
+      const rpc = { 'application/json': { schema: ErrorSchema }, 'text/html': page }
+      return [status, { description, content: rpc }] as const
+    },
+  )
+  return Object.fromEntries(answers)
 }

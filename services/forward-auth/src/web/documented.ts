@@ -6,7 +6,7 @@ const PROBLEMS = {
   401: 'Nobody is signed in. Open `loginUrl` in a browser to sign in.',
   403: 'Access denied; `code` says whether the account, the host or the caller is the reason.',
   404: 'There is no portal or no provider with this name.',
-  413: 'The body is larger than 16 kB.',
+  413: 'The body is larger than 16 kB, or than `maxBody` of the upstream.',
   415: 'The body is neither a form nor JSON, or is encoded.',
   429: 'This account has signed in too often; try again after `Retry-After`.',
   502: 'The provider rejects this site, or its answer is not valid; the log says why.',
@@ -33,7 +33,9 @@ const PAGE = {
   'text/html': { schema: Type.String({ description: 'A page, for browser navigations.' }) },
 }
 
-export function problemAnswers(...statuses: readonly (keyof typeof PROBLEMS)[]) {
+export type ProblemStatus = keyof typeof PROBLEMS
+
+export function problemAnswers(...statuses: readonly ProblemStatus[]) {
   return Object.fromEntries(statuses.map((status) => [status, problemAnswer(PROBLEMS[status])]))
 }
 

@@ -922,8 +922,8 @@ t.test('traefik: every check that is asked for is answered, with the headers lis
   )
   t.same(
     open.map(([name]) => name),
-    ['upgrades', 'auth', 'metadata'],
-    'only the sign-in pages and the metadata of resources are open, and what is refused',
+    ['upgrades', 'auth', 'metadata', 'mcp'],
+    'only what Gatehouse itself answers is open, and what is refused',
   )
 })
 
