@@ -7,7 +7,7 @@ import { PROXIES, PROXY_NAMES, type ProxyName } from '@gatehouse/service-kit/pro
 import type { FastifyInstance } from 'fastify'
 import type { AppDeps } from '../app.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
-import { type ClientOptions, createClient } from '../doctor/client.ts'
+import { type ClientOptions, createClient, type HttpClient } from '../doctor/client.ts'
 import { diagnose, ECHO, type Examination, type Finding } from '../doctor/diagnose.ts'
 import { examine, type SignedIn } from '../doctor/examine.ts'
 import { examineServer } from '../doctor/lies.ts'
@@ -51,7 +51,6 @@ export async function doctor(
   deps: Pick<AppDeps, 'clock'> = {},
 ): Promise<string> {
   const url = readUrl(options.url)
-  const proxy = readProxy(options.proxy)
   const { caFile, claimsFile, insecure, tool } = options
   if (claimsFile?.startsWith(KEY))
     throw new UsageError(
@@ -63,6 +62,23 @@ export async function doctor(
   const app = await startAside(config, deps)
   await using resources = new AsyncDisposableStack()
   resources.defer(() => app.close())
+  return await examineHost(config, options, { app, url, ask, resources })
+}
+
+interface Doctor {
+  readonly app: FastifyInstance
+  readonly url: URL
+  readonly ask: HttpClient
+  /** What is ended afterwards. */
+  readonly resources: AsyncDisposableStack
+}
+
+async function examineHost(
+  config: ForwardAuthConfig,
+  options: DoctorOptions,
+  { app, url, ask, resources }: Doctor,
+): Promise<string> {
+  const proxy = readProxy(options.proxy)
   const siteHost = findSite(app, url)
   const { site } = siteHost
   const portal = findPortal(app, options.portal)
@@ -71,19 +87,9 @@ export async function doctor(
   // There may be nothing else at the host.
   if (programs.resources.some((resource) => resource.upstream && resource.url === url.href))
     return report(url.href, proxy, resourceFindings, '')
-  const { providers = [] } = config.portals.find(({ name }) => name === portal.name) ?? {}
-  const person =
-    claimsFile === undefined
-      ? undefined
-      : await readPerson(claimsFile, providers, { sub: 'gatehouse-doctor' })
-  const session = person && (await signInAs(app, { portal, site }, person))
+  const session = await signInPerson(config, app, { portal, site }, url, options)
   if (session) {
-    const actor = operator()
-    app.auditTrail.record(undefined, {
-      ...{ event: 'sign-in', portal: portal.name, host: url.host, profile: person },
-      ...{ client: 'gatehouse-auth doctor', ender: { actor } },
-    })
-    const ender = { endedBy: 'operator', actor } as const
+    const ender = { endedBy: 'operator', actor: operator() } as const
     resources.defer(() => endSessions(app, [{ sid: session.sid }], ender).then(() => {}))
   }
   const examination = await examine({
@@ -100,14 +106,36 @@ export async function doctor(
   })
   const hint = examination.app?.signedIn.body.includes(ECHO) ? '' : APP_UNSEEN
   const usedProxy = proxy ?? proxyOf(examination)
-  // Some cannot remove one cookie; their guides say so.
-  const proxyFindings = diagnose(examination).filter(
-    ({ mistake }) =>
-      mistake !== 'session-shown' || !usedProxy || mistake in PROXIES[usedProxy].remedies,
-  )
   const signOutFindings = await examineSignOut({ portal, site })
-  const findings = [...proxyFindings, ...signOutFindings, ...resourceFindings]
+  const findings = [...findingsOf(examination, usedProxy), ...signOutFindings, ...resourceFindings]
   return report(url.origin, usedProxy, findings, hint)
+}
+
+/** What is wrong behind a proxy. Some cannot remove one cookie; their guides say so. */
+function findingsOf(examination: Examination, proxy: ProxyName | undefined): readonly Finding[] {
+  return diagnose(examination).filter(
+    ({ mistake }) => mistake !== 'session-shown' || !proxy || mistake in PROXIES[proxy].remedies,
+  )
+}
+
+/** A session of the person whose claims are given, which the audit trail has; undefined for nobody. */
+async function signInPerson(
+  config: ForwardAuthConfig,
+  app: FastifyInstance,
+  realm: Realm,
+  { host }: URL,
+  { claimsFile }: DoctorOptions,
+): Promise<Session | undefined> {
+  if (claimsFile === undefined) return undefined
+  const { name } = realm.portal
+  const { providers = [] } = config.portals.find((portal) => portal.name === name) ?? {}
+  const person = await readPerson(claimsFile, providers, { sub: 'gatehouse-doctor' })
+  const session = await signInAs(app, realm, person)
+  app.auditTrail.record(undefined, {
+    ...{ event: 'sign-in', portal: name, host, profile: person },
+    ...{ client: 'gatehouse-auth doctor', ender: { actor: operator() } },
+  })
+  return session
 }
 
 function findSite({ sites }: FastifyInstance, { host }: URL): SiteHost {
