@@ -159,10 +159,14 @@ export class Gate {
     this.#refuseAliases(request.rawHeaders)
     const forwarded = READERS[source](request, sites)
     // Whoever goes round the MCP proxy, at another path of the host, is not believed what they call.
-    const isBehindProxy = this.programs.resources.some(
-      ({ upstream, origin }) => upstream && origin === forwarded.origin,
+    return this.hasUpstreamAt(forwarded) ? forwarded.withCall(undefined) : forwarded
+  }
+
+  /** Whether requests for a resource at the origin of a request go through the MCP proxy. */
+  hasUpstreamAt({ origin }: Pick<ForwardedRequest<unknown>, 'origin'>): boolean {
+    return this.programs.resources.some(
+      (resource) => resource.upstream !== undefined && resource.origin === origin,
     )
-    return isBehindProxy ? forwarded.withCall(undefined) : forwarded
   }
 
   /**
@@ -213,8 +217,9 @@ export class Gate {
     const decided = this.#decide(forwarded, sender, query, { admission, mcp: () => forwarded.mcp })
     // Only the MCP proxy asks people, and counts calls.
     const isForProxy = admission.rules?.some(({ approve, limit }) => approve ?? limit)
-    const decision = isForProxy && !context.call && decided.outcome === 'allow' ? CLOSED : decided
-    const isPassed = decision.outcome === 'allow' || decision.outcome === 'anonymous'
+    const passes = decided.outcome === 'allow' || decided.outcome === 'anonymous'
+    const decision = isForProxy && !context.call && passes ? CLOSED : decided
+    const isPassed = passes && decision === decided
     const tools = isPassed ? this.#toolsAt(forwarded, sender, query) : undefined
     const scopesToRequest = decision.outcome === 'no-session' ? scopes() : undefined
     const { rules = [] } = admission

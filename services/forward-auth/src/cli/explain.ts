@@ -94,10 +94,8 @@ function withCall(gate: Gate, forwarded: Forwarded, options: ExplainOptions): Fo
     throw new UsageError('--arguments needs --tool, and the URL of a resource with an `upstream`')
   if (name === undefined || forwarded.method !== 'POST') return forwarded
   // At other paths of its host, nobody is believed what they call.
-  const isBeside = gate.programs.resources.some(
-    (resource) => resource.upstream && resource.origin === forwarded.origin,
-  )
-  if (!isProxied) return isBeside ? forwarded : forwarded.withCall({ method: 'tools/call', name })
+  if (!isProxied && gate.hasUpstreamAt(forwarded)) return forwarded
+  if (!isProxied) return forwarded.withCall({ method: 'tools/call', name })
   const params = `{"name":${JSON.stringify(name)},"arguments":${text ?? '{}'}}`
   const body = Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`)
   return forwarded.withCall(callOf(readMessage(body)))

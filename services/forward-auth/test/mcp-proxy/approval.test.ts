@@ -6,7 +6,7 @@ import { endTarget } from '../../src/account/end.ts'
 import { oldToolCall, toolCall, VERSION } from '../helpers/mcp-requests.ts'
 import { startToolServer } from '../helpers/tool-servers.ts'
 import { CLIENT } from '../oauth/kit.ts'
-import type { RequestHeaders } from '../shapes.ts'
+import { type RequestHeaders, SHAPES } from '../shapes.ts'
 import { startApprover } from './approver.ts'
 import { messagesIn } from './kit.ts'
 
@@ -306,4 +306,20 @@ t.test('the check lets nothing pass that only the proxy can ask about', async (t
   t.equal((await call(token, { tool: 'read_note' })).statusCode, 403, 'no header is believed')
   t.type(check, 'function')
   t.strictSame(server.ran, [])
+})
+
+t.test('nor for anyone, where a rule is for no tools', async (t) => {
+  const { check, reload, yaml } = await startHere(t)
+  const open = (more: string) =>
+    yaml().replace(
+      /rules: \[.*\]/,
+      `rules: [{ hosts: [app.example.com], paths: [/mcp], require: anyone${more} }]`,
+    )
+  const statusOf = async () =>
+    (await check(SHAPES[0]!, { 'X-Forwarded-Uri': '/mcp', 'x-forwarded-method': 'POST' }))
+      .statusCode
+  await reload(open(''))
+  t.equal(await statusOf(), 200)
+  await reload(open(', approve: {}'))
+  t.equal(await statusOf(), 403)
 })
