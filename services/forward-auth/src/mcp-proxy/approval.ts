@@ -97,15 +97,16 @@ async function* hold(
   { id, url }: Approval,
   reply: FastifyReply,
 ): AsyncGenerator<string | Buffer> {
-  const { call, check, approve } = waiting
+  const { call, check } = waiting
   const { server, request } = reply
   try {
     yield* pulse(waiting, url, server.approvals.decided(id, over(waiting, reply)), reply)
     // Whatever was decided before may be otherwise now.
     const again = await decideAgain(check, request)
-    const isSame = again?.decision.outcome === 'allow' && approvalFor(again) !== undefined
-    if (!again?.principal || !isSame) return yield eventOf(toolError(call, ENDED))
-    const next = { ...waiting, check: again, approve: approvalFor(again) ?? approve }
+    const approve = again && approvalFor(again)
+    if (!again?.principal || again.decision.outcome !== 'allow' || !approve)
+      return yield eventOf(toolError(call, ENDED))
+    const next = { ...waiting, check: again, approve }
     const approvable = approvableCall(next)
     const approval = await server.approvals.look(approvable)
     if (approval && approval.state !== 'allowed')

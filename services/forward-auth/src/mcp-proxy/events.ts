@@ -19,29 +19,52 @@ export interface Piece {
   readonly isWhole: boolean
 }
 
+/** A text that comes in pieces, so that each byte is looked at once however short they are. */
+class PendingText {
+  length = 0
+  #pieces: string[] = []
+
+  add(piece: string): void {
+    this.#pieces.push(piece)
+    this.length += piece.length
+  }
+
+  take(): string {
+    const text = this.#pieces.join('')
+    this.#pieces = []
+    this.length = 0
+    return text
+  }
+}
+
 /** Splits an event stream into its events. */
 export async function* splitEvents(source: AsyncIterable<Uint8Array>): AsyncGenerator<Piece> {
-  let rest = ''
+  const event = new PendingText()
+  // An empty line may have begun there.
+  let tail = ''
   let isBegun = false
   for await (const chunk of source) {
-    const searchFrom = Math.max(rest.length - 3, 0)
-    rest += Buffer.from(chunk).toString('latin1')
-    let start = 0
-    for (const { 0: emptyLine, index } of rest.slice(searchFrom).matchAll(END)) {
-      const end = searchFrom + index + emptyLine.length
+    const searched = tail + Buffer.from(chunk).toString('latin1')
+    let start = tail.length
+    let tailStart = 0
+    for (const { 0: emptyLine, index } of searched.matchAll(END)) {
+      const end = index + emptyLine.length
       // The second half of a line end may follow.
-      if (end === rest.length && emptyLine.endsWith('\r')) break
-      yield { text: rest.slice(start, end), isEnd: true, isWhole: !isBegun }
+      if (end === searched.length && emptyLine.endsWith('\r')) break
+      event.add(searched.slice(start, end))
+      yield { text: event.take(), isEnd: true, isWhole: !isBegun }
       start = end
+      tailStart = end
       isBegun = false
     }
-    rest = rest.slice(start)
-    if (rest.length <= MAX_EVENT) continue
-    yield { text: rest, isEnd: false, isWhole: false }
-    rest = ''
-    isBegun = true
+    event.add(searched.slice(start))
+    tail = searched.slice(Math.max(tailStart, searched.length - 3))
+    if (event.length > MAX_EVENT) {
+      yield { text: event.take(), isEnd: false, isWhole: false }
+      isBegun = true
+    }
   }
-  if (rest !== '') yield { text: rest, isEnd: true, isWhole: !isBegun }
+  if (event.length > 0) yield { text: event.take(), isEnd: true, isWhole: !isBegun }
 }
 
 /** Gives the messages of a stream, with those that a function changes. */
@@ -68,9 +91,8 @@ function changeData(event: string, change: (message: string) => string): string 
 }
 
 /** An event with one message. */
-export function eventOf(message: object | string): string {
-  const text = typeof message === 'string' ? message : JSON.stringify(message)
-  return `event: message\ndata: ${text}\n\n`
+export function eventOf(message: object): string {
+  return `event: message\ndata: ${JSON.stringify(message)}\n\n`
 }
 
 /** The bytes of a stream, which begins at once, with a comment whenever it has been quiet for long. */
