@@ -1,6 +1,6 @@
 import type { Clock } from '@gatehouse/service-kit/clock'
 import type { RowOf } from '@gatehouse/store'
-import type { APPROVALS, CONSENTS, SESSIONS } from './tables.ts'
+import type { APPROVALS, AUDIT, CONSENTS, SESSIONS } from './tables.ts'
 
 /** A session as the store keeps it: digests, times in ms since the epoch, and what is sealed. */
 export type SessionRow = RowOf<typeof SESSIONS>
@@ -83,47 +83,18 @@ export type EndedBy = (typeof ENDED_BY)[number]
  */
 export type CallOutcome = 'ran' | 'failed' | 'unknown'
 
-/** A row of the audit trail. `*` stands for several persons, hosts, addresses, clients or tools. */
-export interface AuditRow {
-  /** ISO 8601, in UTC. */
-  readonly time: string
-  readonly event: AuditEvent
-  readonly portal: string
-  readonly provider?: string | undefined
-  /** `<provider>:<identifier at the provider>`; absent if it is not known. */
-  readonly person?: string | undefined
-  /** The names by which people know them: the full name, the claim `preferred_username` and the e-mail address. */
-  readonly name?: string | undefined
-  readonly username?: string | undefined
-  readonly email?: string | undefined
-  /** The groups of somebody who was refused. */
-  readonly groups?: string | undefined
-  /** Host of the app that the person wanted to use, or of the sign-in pages. */
-  readonly host?: string | undefined
-  /** The method of the request to the app; of one that was refused, the words of its path. */
-  readonly method?: string | undefined
-  readonly path?: string | undefined
-  readonly clientAddress?: string | undefined
-  readonly requestId: string
-  /** Code of the error that refused or failed. */
-  readonly code?: string | undefined
-  /** The rule that refused a person, such as `allow` or `policy admin`, and the part that did not hold. */
-  readonly refusedBy?: string | undefined
-  readonly clause?: string | undefined
-  readonly endedBy?: EndedBy | undefined
-  /** Who ended a session or decided about a call: a caller as logs name them, a provider, a client, or a user of the machine. */
-  readonly actor?: string | undefined
-  readonly actorName?: string | undefined
-  /** Client ID of an agent, or of a token. */
-  readonly client?: string | undefined
-  /** The MCP call of a program: the tool, the URI of the resource or the name of the prompt, else the method. */
-  readonly tool?: string | undefined
-  /** What a call of a tool came to, and its time in ms, where it went through Gatehouse. */
-  readonly outcome?: CallOutcome | undefined
-  readonly duration?: number | undefined
-  /** The number of equal calls. Default: 1. */
-  readonly count?: number | undefined
-}
+type AuditColumns = Omit<RowOf<typeof AUDIT>, 'seq' | 'id' | 'at' | 'ran'>
+
+/** A row of the audit trail: the columns that it has. `*` stands for several persons, hosts, addresses, clients or tools. */
+export type AuditRow = {
+  readonly [Name in keyof AuditColumns]?: Exclude<AuditColumns[Name], null> | undefined
+} & Pick<AuditColumns, 'portal' | 'requestId'> & {
+    /** ISO 8601, in UTC. */
+    readonly time: string
+    readonly event: AuditEvent
+    readonly endedBy?: EndedBy | undefined
+    readonly outcome?: CallOutcome | undefined
+  }
 
 /** A row of the audit trail: `ran` is how long the service had run when it was written, in ms. */
 export type StoredAuditRow = AuditRow & { readonly ran: number }

@@ -124,27 +124,27 @@ export const AUDIT = new Table(
     event: 'text',
     portal: 'text',
     provider: 'text?',
-    person: 'text?',
-    name: 'text?',
-    username: 'text?',
+    person: 'text?', // `<provider>:<identifier at the provider>`, if that is known
+    name: 'text?', // the full name
+    username: 'text?', // the claim `preferred_username`
     email: 'text?',
-    groups: 'text?',
-    host: 'text?',
-    method: 'text?',
-    path: 'text?',
+    groups: 'text?', // of somebody who was refused
+    host: 'text?', // of the app that the person wanted to use, or of the sign-in pages
+    method: 'text?', // of the request to the app
+    path: 'text?', // of a request that was refused: the words of it
     clientAddress: 'text?',
     requestId: 'text',
-    code: 'text?',
-    refusedBy: 'text?',
-    clause: 'text?',
+    code: 'text?', // of the error that refused or failed
+    refusedBy: 'text?', // the rule that refused a person, such as `allow` or `policy admin`
+    clause: 'text?', // the part of that rule that did not hold
     endedBy: 'text?',
-    actor: 'text?',
+    actor: 'text?', // who ended or decided: a caller as logs name them, a provider, a client, or a user of the machine
     actorName: 'text?',
-    client: 'text?',
-    tool: 'text?',
-    outcome: 'text?',
-    duration: 'integer?',
-    count: 'integer?',
+    client: 'text?', // the client ID of an agent, or of a token
+    tool: 'text?', // what a program called: the tool, the URI of the resource or the name of the prompt, else the method
+    outcome: 'text?', // of a call that went through Gatehouse
+    duration: 'integer?', // of such a call, in ms
+    count: 'integer?', // of equal calls; 1 if it is absent
   },
   {
     also: ['UNIQUE (id)'],
