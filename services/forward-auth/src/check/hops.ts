@@ -67,7 +67,7 @@ function sendToSignIn(
     path,
   }: { query?: PageQuery | undefined; url?: string } & Partial<Pick<Hop, 'count' | 'path'>> = {},
 ): FastifyReply {
-  requireSecure(check)
+  requireSecure(check.forwarded)
   // What a browser loads before a click must not sign anybody in.
   if (isPrefetch(reply.request.headers)) throw noSession(check)
   const rd = returnUrl(check, url, MAX_LOCATION - HOP_LENGTH, query)
@@ -76,9 +76,7 @@ function sendToSignIn(
 }
 
 /** Refuses an app without HTTPS, where browsers never send the session: a sign-in would lead back here for ever. */
-export function requireSecure({
-  forwarded: { scheme, host, origin },
-}: Pick<AppRequest, 'forwarded'>): void {
+export function requireSecure({ scheme, host, origin }: AppRequest['forwarded']): void {
   if (scheme === 'http' && !isLoopback(host))
     throw new FwaError('FWA_APP_INSECURE', `${origin} is not https`)
 }
@@ -99,8 +97,8 @@ export function loginUrlOf(check: AppRequest, reply: FastifyReply, query?: PageQ
  * of a worker, or open to anyone.
  */
 function startUrl(check: AppRequest, reply: FastifyReply, query: PageQuery = {}): string {
-  requireSecure(check)
   const { forwarded, site } = check
+  requireSecure(forwarded)
   const referer = validateReturnUrl(reply.request.headers.referer, site)
   const page = referer?.origin === forwarded.origin ? referer.href : `${forwarded.origin}/`
   const { pathname } = new URL(forwarded.url)

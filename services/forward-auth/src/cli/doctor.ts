@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { parseHostPort } from '@gatehouse/net'
-import type { Profile } from '@gatehouse/profile'
 import { localHost, UsageError } from '@gatehouse/service-kit/program'
 import { PROXIES, PROXY_NAMES, type ProxyName } from '@gatehouse/service-kit/proxies'
 import type { FastifyInstance } from 'fastify'
@@ -24,20 +23,12 @@ import type { Realm } from '../web/realm.ts'
 import { operator, startAside } from './aside.ts'
 import { KEY, readPerson } from './person.ts'
 
-export interface DoctorOptions {
-  /** URL of an app behind the proxy. */
-  readonly url: string
-  /** A harmless tool of the MCP server at that URL, which is asked itself, without a proxy. */
-  readonly tool?: string | undefined
-  readonly portal?: string | undefined
-  readonly proxy?: string | undefined
-  /** The address to connect to instead of the host of the URL, with a port if need be. */
-  readonly resolve?: string | undefined
-  readonly insecure?: boolean
-  /** Files with CA certificates in PEM, and with the claims of a person. */
-  readonly caFile?: string | undefined
-  readonly claimsFile?: string | undefined
-}
+type Option = 'portal' | 'proxy' | 'resolve' | 'ca' | 'as' | 'tool'
+
+/** The app to ask, and the options of the command. */
+export type DoctorOptions = { readonly url: string; readonly insecure?: boolean } & Readonly<
+  Partial<Record<Option, string | undefined>>
+>
 
 /**
  * Asks an app through its proxy, and names what is wrong with the proxy and which line to change.
@@ -51,7 +42,7 @@ export async function doctor(
   deps: Pick<AppDeps, 'clock'> = {},
 ): Promise<string> {
   const url = readUrl(options.url)
-  const { caFile, claimsFile, insecure, tool } = options
+  const { ca: caFile, as: claimsFile, insecure, tool } = options
   if (claimsFile?.startsWith(KEY))
     throw new UsageError(
       `doctor does not know the keys: give --as a file with the claims of a person, not ${claimsFile}`,
@@ -124,17 +115,20 @@ async function signInPerson(
   app: FastifyInstance,
   realm: Realm,
   { host }: URL,
-  { claimsFile }: DoctorOptions,
+  { as: claimsFile }: DoctorOptions,
 ): Promise<Session | undefined> {
   if (claimsFile === undefined) return undefined
   const { name } = realm.portal
   const { providers = [] } = config.portals.find((portal) => portal.name === name) ?? {}
-  const person = await readPerson(claimsFile, providers, { sub: 'gatehouse-doctor' })
-  const session = await signInAs(app, realm, person)
-  app.auditTrail.record(undefined, {
-    ...{ event: 'sign-in', portal: name, host, profile: person },
-    ...{ client: 'gatehouse-auth doctor', ender: { actor: operator() } },
-  })
+  const profile = await readPerson(claimsFile, providers, { sub: 'gatehouse-doctor' })
+  const client = 'gatehouse-auth doctor'
+  const browser = { userAgent: client, address: undefined }
+  const signedIn = { profile, tokens: {} }
+  const session = await app.sessions.begin({ ...realm, signedIn, browser })
+  if (!session) throw new UsageError('the session of --as could not be stored')
+  const ender = { actor: operator() }
+  const event = { event: 'sign-in', portal: name, host, profile, client, ender } as const
+  app.auditTrail.record(undefined, event)
   return session
 }
 
@@ -149,17 +143,6 @@ function findPortal({ portals }: FastifyInstance, name: string | undefined): Por
   const portal = name === undefined ? first : portals.get(name)
   if (portal && (name !== undefined || portals.size === 1)) return portal
   throw new UsageError(`--portal must be one of ${[...portals.keys()].join(', ')}`)
-}
-
-async function signInAs(app: FastifyInstance, realm: Realm, profile: Profile) {
-  const browser = { userAgent: 'gatehouse-auth doctor', address: undefined }
-  const session = await app.sessions.begin({
-    ...realm,
-    signedIn: { profile, tokens: {} },
-    browser,
-  })
-  if (session) return session
-  throw new UsageError('the session of --as could not be stored')
 }
 
 /** The cookie of a session at an app, and what a check of it answers. */

@@ -21,27 +21,12 @@ import { createAdmission } from '../portal/portals.ts'
 import { createSites, sitesOf } from '../sites.ts'
 import { KEY, readPerson } from './person.ts'
 
-/** A request, and who sends it. */
-export interface ExplainOptions {
-  /** The host of the request, with its port if it has one, and with `http://` before it for a request without TLS. */
-  readonly host: string
-  /** Path and query. */
-  readonly path?: string | undefined
-  readonly method?: string | undefined
-  /** Name of the tool that it calls by MCP. */
-  readonly tool?: string | undefined
-  /** The arguments of the call in JSON, for a resource with an `upstream`. Default: none. */
-  readonly arguments?: string | undefined
-  /** Name of the portal. Default: the only one. */
-  readonly portal?: string | undefined
-  /** Policy or condition that the proxy gives. */
-  readonly policy?: string | undefined
-  readonly if?: string | undefined
-  /** Address of the client. */
-  readonly from?: string | undefined
-  /** File with the claims of a person, or `psk:` and the name of a key. Default: nobody is signed in. */
-  readonly as?: string | undefined
-}
+type Option = 'path' | 'method' | 'tool' | 'arguments' | 'portal' | 'policy' | 'if' | 'from' | 'as'
+
+/** A request, and who sends it: the options of the command. */
+export type ExplainOptions = { readonly host: string } & Readonly<
+  Partial<Record<Option, string | undefined>>
+>
 
 /** The methods that a check accepts. */
 const METHOD = /^[A-Za-z][A-Za-z-]{0,31}$/
@@ -136,7 +121,7 @@ function describeSignIn(forwarded: Forwarded, program: string, reason = ''): str
 
 function describeBrowser(forwarded: Forwarded, reason: string): string[] {
   try {
-    requireSecure({ forwarded: forwarded })
+    requireSecure(forwarded)
   } catch (error) {
     return describeRefusal(error)
   }

@@ -119,17 +119,10 @@ const sessions: Command = {
   },
   examples: ['gatehouse-auth sessions --person ada@example.com --end'],
   async run({ config, options, progress, process: { stdout } }) {
-    const { portal, person, client, end = false } = options
     const { value } = await config()
     progress.say('reading the sessions')
     const { listSessions } = await import('./sessions.ts')
-    return listSessions(value, {
-      portal,
-      person,
-      client,
-      end,
-      asJson: options.json === true || !stdout.isTTY,
-    })
+    return listSessions(value, { ...options, asJson: options.json || !stdout.isTTY })
   },
 }
 
@@ -176,16 +169,9 @@ const doctor: Command = {
   },
   examples: ['gatehouse-auth doctor https://app.example.com'],
   async run({ config, progress, words: [url = ''], options }) {
-    const {
-      ca: caFile,
-      as: claimsFile,
-      insecure = false,
-      config: _config,
-      ...doctorOptions
-    } = options
     progress.say(`asking ${url}`)
     const { doctor } = await import('./doctor.ts')
-    return doctor((await config()).value, { url, ...doctorOptions, caFile, claimsFile, insecure })
+    return doctor((await config()).value, { ...options, url })
   },
 }
 

@@ -6,16 +6,10 @@ import type { ForwardAuthConfig } from '../config/schema.ts'
 import type { Portal } from '../portal/portals.ts'
 import { operator, startAside } from './aside.ts'
 
-export interface SessionsQuery {
-  readonly portal?: string | undefined
-  /** E-mail address, identifier, or `<provider>:<identifier>`. */
-  readonly person?: string | undefined
-  /** ID of a client of agents. */
-  readonly client?: string | undefined
-  /** Ends the sessions of the person, or what the client has. */
-  readonly end: boolean
-  readonly asJson: boolean
-}
+/** The options of the command. */
+export type SessionsQuery = { readonly end?: boolean; readonly asJson: boolean } & Readonly<
+  Partial<Record<'portal' | 'person' | 'client', string | undefined>>
+>
 
 const MAX_SESSIONS = 10_000
 

@@ -51,14 +51,11 @@ t.test('what the doctor cannot work with', async (t) => {
     [{ proxy: 'apache' }, /--proxy must be one of nginx, caddy/],
     [{ portal: 'other' }, /--portal must be one of main/],
     [{ resolve: 'a b' }, /--resolve must be an address/],
-    [
-      { claimsFile: join(folder, 'none.json') },
-      /the portal main does not admit the person of --as/,
-    ],
-    [{ claimsFile: join(folder, 'absent.json') }, /absent\.json/],
-    [{ claimsFile: 'psk:ci' }, /^doctor does not know the keys: give --as a file with the claims/],
-    [{ claimsFile: import.meta.filename }, /doctor\.test\.ts holds no JSON object of claims/],
-    [{ caFile: join(folder, 'absent.pem') }, /absent\.pem/],
+    [{ as: join(folder, 'none.json') }, /the portal main does not admit the person of --as/],
+    [{ as: join(folder, 'absent.json') }, /absent\.json/],
+    [{ as: 'psk:ci' }, /^doctor does not know the keys: give --as a file with the claims/],
+    [{ as: import.meta.filename }, /doctor\.test\.ts holds no JSON object of claims/],
+    [{ ca: join(folder, 'absent.pem') }, /absent\.pem/],
     [{ resolve: '127.0.0.1:1' }, /ECONNREFUSED/],
   ]
   for (const [options, message] of table) await t.rejects(run(options), { message })
@@ -149,6 +146,6 @@ t.test('an MCP server itself, on none of the domains', async (t) => {
     message: /^other does not run/,
   })
   await t.rejects(run({ ...server, resolve: '127.0.0.1:1' }), { message: /ECONNREFUSED/ })
-  const caFile = join(folder, 'absent.pem')
-  await t.rejects(run({ ...server, caFile }), { message: /absent\.pem/ })
+  const ca = join(folder, 'absent.pem')
+  await t.rejects(run({ ...server, ca }), { message: /absent\.pem/ })
 })

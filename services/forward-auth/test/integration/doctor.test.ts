@@ -62,7 +62,7 @@ async function startWorld(t: Test, config = CONFIG) {
     const around = { folder: testFolder(t), certificate, changes, port }
     await PROXIES[proxy].start(t, { ...around, gatehousePort: gatehouse.port, appPort: echo.port })
     writeFileSync(caFile, ca ?? certificate.rootPem)
-    const options = { url, resolve: `127.0.0.1:${port}`, caFile, claimsFile }
+    const options = { url, resolve: `127.0.0.1:${port}`, ca: caFile, as: claimsFile }
     return doctor(value, options, { clock }).catch(({ message }: Error) => message)
   }
   return { gatehouse, examine, yaml }
