@@ -39,29 +39,18 @@ export type RuleConfig = Gate['rules'][number]['config']
 
 /** Answers a check that leads nobody to the sign-in page. Throws for what programs get as a problem. */
 export function sendDecision(dialect: Dialect, check: Check, reply: FastifyReply): FastifyReply {
-  const { decision, portal, principal } = check
-  switch (decision.outcome) {
-    case 'allow':
-      return sendIdentity(check, reply)
-    case 'anonymous':
-    case 'preflight':
-      return tellMore(check, reply.headers(portal.gate.anonymousHeaders)).send(portal.gate.body)
-    case 'step-up':
-      if (!isPage(check)) throw refuse(check, reply)
-      return sendToPage(dialect, check, reply, { policy: decision.policy.name })
-    case 'forbidden': {
-      const error = refuse(check, reply)
-      if (!(principal instanceof Visitor && isPage(check))) throw error
-      return sendForbidden(check, principal, reply)
-    }
-    default:
-      throw refuse(check, reply)
-  }
-}
-
-/** Whether a person sees the answer. */
-function isPage({ principal, forwarded }: Check): boolean {
-  return principal instanceof Visitor && forwarded.kind === 'navigation'
+  const { decision, portal, principal, forwarded } = check
+  const { outcome } = decision
+  if (outcome === 'allow') return sendIdentity(check, reply)
+  if (outcome === 'anonymous' || outcome === 'preflight')
+    return tellMore(check, reply.headers(portal.gate.anonymousHeaders)).send(portal.gate.body)
+  /** Whoever sees the answer as a page. */
+  const reader = forwarded.kind === 'navigation' && principal instanceof Visitor && principal
+  if (reader && outcome === 'step-up')
+    return sendToPage(dialect, check, reply, { policy: decision.policy.name })
+  const error = refuse(check, reply)
+  if (reader && outcome === 'forbidden') return sendForbidden(check, reader, reply)
+  throw error
 }
 
 /** The error for a program that may not pass, which it records. */
