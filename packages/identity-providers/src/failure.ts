@@ -35,7 +35,8 @@ const CODES: ReadonlyMap<string, ProviderErrorCode> = new Map([
 const OUTAGES = new Set(['NET_FETCH_TIMEOUT', 'NET_FETCH_STATUS', 'NET_FETCH_FAILED'])
 
 /** Codes of requests that may have been carried out, although no answer came. */
-const LOST = /^(NET_FETCH_TIMEOUT|ECONNRESET|EPIPE|UND_ERR_(SOCKET|HEADERS_TIMEOUT|BODY_TIMEOUT))$/
+const LOST =
+  /^(NET_FETCH_TIMEOUT|ECONNRESET|EPIPE|UND_ERR_(SOCKET|HEADERS_TIMEOUT|BODY_TIMEOUT|RES_CONTENT_LENGTH_MISMATCH))$/
 /** Codes of openid-client about `iss` and `aud` of an ID token and `sub` of UserInfo. */
 const OF_OTHERS = /^OAUTH_(JWT_CLAIM|JSON_ATTRIBUTE)_COMPARISON_FAILED$/
 /** Errors of jose about a token, not about the keys. */

@@ -214,6 +214,7 @@ t.test('requests without an answer', async (t) => {
     [new NetError('NET_FETCH_TIMEOUT', 'took too long'), /^fault used/],
     [failed('ECONNRESET'), /^fault used/],
     [failed('UND_ERR_SOCKET'), /^fault used/],
+    [failed('UND_ERR_RES_CONTENT_LENGTH_MISMATCH'), /^fault used/],
     [failed('ECONNREFUSED'), /^fault: /],
     [failed('ENOTFOUND'), /^fault: /],
     [failed('UND_ERR_CONNECT_TIMEOUT'), /^fault: /],

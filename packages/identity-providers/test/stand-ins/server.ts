@@ -6,6 +6,8 @@ import { freePort } from '../../../../scripts/free-ports.ts'
 /** A server on loopback that goes with the test; it can go away before, and come back. */
 export async function startServer(t: Test, listener: (origin: string) => RequestListener) {
   const server = createServer()
+  // No connection is kept: what a client asks after a stop is refused, and nothing goes to one that is just being closed.
+  server.maxRequestsPerSocket = 1
   // One that no connection of others takes while it is away.
   const port = await freePort()
   async function start() {
