@@ -7,6 +7,7 @@ import Fastify from 'fastify'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { ask as answer, connections } from '../../../scripts/test/running.ts'
+import { until } from '../../../scripts/test/until.ts'
 import { systemClock } from '../src/clock.ts'
 import { runApp } from '../src/lifecycle.ts'
 import { GRACE_MS, limitConnections } from '../src/run-app.ts'
@@ -25,9 +26,12 @@ async function start(t: Test, { graceMs = 10_000, drainMs = 0 } = {}) {
   const file = new URL('fixtures/service.ts', import.meta.url)
   const child = fork(file, [String(graceMs), String(drainMs)], { stdio: 'pipe' })
   t.teardown(() => child.kill('SIGKILL'))
-  const output = text(child.stdout!)
-  const exit = once(child, 'exit').then(async ([code]) => ({ code, output: await output }))
-  return { child, exit, url: String(await message(child)) }
+  let output = ''
+  child.stdout!.setEncoding('utf8').on('data', (chunk) => {
+    output += chunk
+  })
+  const exit = once(child, 'close').then(([code]) => ({ code, output }))
+  return { child, exit, url: String(await message(child)), output: () => output }
 }
 
 async function message(child: ChildProcess) {
@@ -49,9 +53,10 @@ t.test('SIGTERM: pending requests are answered, then the process exits', async (
       () => true,
     )
   while (!(await refused()));
+  const closed = message(child)
   child.send('release')
   t.equal(await answer, 'finished')
-  t.equal(await message(child), 'closed')
+  t.equal(await closed, 'closed')
   t.match(await exit, { code: 0, output: /"msg":"stopping"[\s\S]*"msg":"stopped"/ })
 })
 
@@ -81,11 +86,11 @@ t.test('SIGTERM: it stops at the end of that moment; SIGINT: without one', async
 })
 
 t.test('a second signal exits at once', async (t) => {
-  const { child, exit, url } = await start(t)
+  const { child, exit, url, output } = await start(t)
   const answer = ask(`${url}/slow`).catch(() => 'cut')
   await message(child)
   child.kill('SIGINT')
-  await once(child.stdout!, 'data')
+  await until(() => output().includes('"msg":"stopping"'))
   child.kill('SIGINT')
   t.match(await exit, { code: 1, output: /second SIGINT/ })
   t.equal(await answer, 'cut')
@@ -100,17 +105,17 @@ t.test('exits at the end of the grace period, also after an unexpected error', a
 })
 
 t.test('SIGHUP reloads, and a failed reload changes nothing', async (t) => {
-  const { child, exit, url } = await start(t)
-  const lines: string[] = []
-  for (const expected of [
+  const { child, exit, url, output } = await start(t)
+  const outcomes = () => output().match(/configuration (not )?reloaded/g) ?? []
+  const expected = [
     'configuration reloaded',
     'configuration not reloaded',
     'configuration reloaded',
-  ]) {
+  ]
+  for (let count = 1; count <= expected.length; count++) {
     child.kill('SIGHUP')
-    const [line] = await once(child.stdout!, 'data')
-    lines.push(JSON.parse(String(line)).msg)
-    t.match(lines.at(-1), expected)
+    await until(() => outcomes().length === count)
+    t.strictSame(outcomes(), expected.slice(0, count))
   }
   t.equal(await ask(url), 'ready')
   child.kill('SIGTERM')
