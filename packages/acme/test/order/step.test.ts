@@ -52,12 +52,17 @@ t.test(
     const mine = await orderFor(['a.example'])
     const placed = [await step(mine, io), await step(mine, io)]
     t.strictSame(placed[0], placed[1], 'the same order')
-    const [first, second] = await Promise.all(
-      placed.map((state) => run(state, io).catch((error) => error)),
+    const ends = await Promise.all(
+      placed.map((state) =>
+        run(state, io).then(
+          (states) => last(states, 'downloaded').step,
+          (error) => error,
+        ),
+      ),
     )
-    t.equal(last(first, 'downloaded').step, 'downloaded')
+    t.ok(ends.includes('downloaded'))
     t.ok(
-      second instanceof AcmeError || last(second, 'downloaded'),
+      ends.every((end) => end === 'downloaded' || end instanceof AcmeError),
       'the other goes on or may resume',
     )
 
