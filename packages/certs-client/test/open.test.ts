@@ -16,6 +16,7 @@ async function serve(t: Test, behind = 0) {
     advance: async () => {},
     shift() {},
     elapsed: () => performance.now(),
+    waiting: () => 0,
   }
   const { app, service, folder } = await start(t, {}, { tls: true, clock })
   await app.listen({ port: 0, host: '127.0.0.1' })

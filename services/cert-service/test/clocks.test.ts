@@ -9,7 +9,7 @@ import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../scripts/test/quiet.ts'
 import type { AppDeps } from '../src/app.ts'
 import { openOwnTls } from '../src/lifecycle/own-tls.ts'
-import { DAY, leapClock, NOW, type Running, settle, start } from './helpers/app.ts'
+import { DAY, leapClock, NOW, type Running, rest, settle, start } from './helpers/app.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(
@@ -31,7 +31,7 @@ const isValid = ({ clock }: Running, { notBefore, notAfter }: Record<string, str
 async function pass(running: Running, ms: number, step = MINUTE / 2): Promise<void> {
   for (let at = 0; at < ms; at += step) {
     await running.clock.advance(step)
-    await settle(() => running.service.issuance.flights.size === 0)
+    await rest(running.clock, running.service.issuance)
     await settle()
   }
 }

@@ -15,6 +15,8 @@ import { DAY, leapClock, settle } from '../helpers/app.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
+/** The pause of the loop that sends. */
+const SEND_EVERY = 1_000
 
 /** What is due, which stays due. */
 const peek = (store: Store, now: number, limit: number) =>
@@ -57,23 +59,14 @@ async function setup(t: Test) {
   )
   t.teardown(() => webhook.close())
   t.teardown(() => server.close())
-  await settle()
-
-  const waiting = async () => (await store.countEvents()).webhook ?? 0
+  const isResting = () => clock.waiting(SEND_EVERY) === 1
+  await settle(isResting)
 
   /** Lets it try what is due: gives how many events are kept after that. */
   async function turn(): Promise<number> {
-    const { tries } = receiver
-    const due = (await peek(store, clock.now(), 1)).length
-    await clock.advance(1_000)
-    if (due > 0) await settle(() => receiver.tries > tries)
-    await settle()
-    for (let kept = await waiting(); ; ) {
-      await settle()
-      const now = await waiting()
-      if (now === kept) return now
-      kept = now
-    }
+    await clock.advance(SEND_EVERY)
+    await settle(isResting)
+    return (await store.countEvents()).webhook ?? 0
   }
   return { store, clock, receiver, webhook, turn }
 }

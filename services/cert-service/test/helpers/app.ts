@@ -17,7 +17,12 @@ import type {} from '../../src/events/outbox.ts'
 import type {} from '../../src/issuance/issuance.ts'
 import { isDocumented } from './documented.ts'
 
-export { type LeapClock, leapClock, settle } from '../../../../packages/issuance/test/leap-clock.ts'
+export {
+  type LeapClock,
+  leapClock,
+  rest,
+  settle,
+} from '../../../../packages/issuance/test/leap-clock.ts'
 
 export const KEY = 'a-key-that-may-do-everything'
 export const NOW = Date.UTC(2030, 0, 1)

@@ -1,12 +1,12 @@
 import t from 'tap'
 import { post, startAcme } from '../helpers/acme.ts'
-import { DAY, NOW, type Running, settle, start } from '../helpers/app.ts'
+import { DAY, NOW, type Running, rest, start } from '../helpers/app.ts'
 
 /** Lets time pass in steps, each of which finds what is due. */
 async function pass({ clock, service }: Running, ms: number, step = DAY / 4) {
   for (let passed = 0; passed < ms; passed += step) {
     await clock.advance(step)
-    await settle(() => service.issuance.flights.size === 0)
+    await rest(clock, service.issuance)
   }
 }
 

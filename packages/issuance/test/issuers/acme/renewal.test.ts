@@ -6,7 +6,7 @@ import { expectWarnings } from '../../../../../scripts/test/quiet.ts'
 import type { Exchange } from '../../../../acme/test/scripted-ca/index.ts'
 import { openAcmeStage, problem } from '../../helpers/acme.ts'
 import { currentOf, DAY, NOW, obtain, type Stage } from '../../helpers/stage.ts'
-import { type LeapClock, settle } from '../../leap-clock.ts'
+import { type LeapClock, rest, settle } from '../../leap-clock.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'ACME_')
@@ -17,7 +17,7 @@ const HOUR = DAY / 24
 async function pass({ issuance }: Stage, clock: LeapClock, ms: number, step = 6 * HOUR) {
   for (let at = 0; at < ms; at += step) {
     await clock.advance(step)
-    await settle(() => issuance.flights.size === 0)
+    await rest(clock, issuance)
   }
 }
 
