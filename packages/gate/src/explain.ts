@@ -18,7 +18,8 @@ import {
 } from './rules.ts'
 
 /**
- * Explains what a gate decides about a request, and why: a line for each step, and the decision.
+ * Explains what a gate decides about a request, and why: a line for each step, the lines of the rules that fit or may
+ * fit, and the decision.
  *
  * @param gate - of this configuration
  * @param query - of the check: `policy=<name>`, `if=<condition>`, or empty
@@ -36,14 +37,15 @@ export async function explain(
   const { mcp } = forwarded
   const context = { ...sender, person: () => sender.principal, ...(mcp && { call: () => mcp }) }
   const { decision } = await gate.check(forwarded, context, query)
+  const rules = describeRules(gate.rules, request)
   const lines = [
     ...describePath(request.path),
-    ...describeRules(gate.rules, request),
+    ...rules.lines,
     ...describeAdmission(admission),
     `admitted: ${describeAdmitted(config, request, admission, gate.resourceAt(forwarded))}`,
     `who: ${describePrincipal(sender.principal)}`,
   ]
-  return { lines, decision }
+  return { lines, decision, rules: rules.fitting }
 }
 
 function describePath({ segments, next }: RequestPath): string[] {
@@ -52,8 +54,7 @@ function describePath({ segments, next }: RequestPath): string[] {
   return [`path: known up to ${start}, as apps do not agree about the rest`]
 }
 
-function describeRules(rules: readonly AccessRule[], request: RuledRequest): string[] {
-  if (rules.length === 0) return ['rules: none']
+function describeRules(rules: readonly AccessRule[], request: RuledRequest) {
   const fits = rules.map((rule) => fitOf(rule, request))
   const first = fits.indexOf('yes')
   const looked = first < 0 ? rules : rules.slice(0, first + 1)
@@ -66,7 +67,10 @@ function describeRules(rules: readonly AccessRule[], request: RuledRequest): str
     if (fit === 'yes') return `rules[${index}]: ${verb}: ${required}`
     return `rules[${index}]: may fit (${members.join(', ')}): ${required}`
   })
-  return first < 0 ? [...lines, 'rules: none fits'] : lines
+  const fitting = lines.filter((_, index) => fits[index] !== 'no')
+  if (first >= 0) return { lines, fitting }
+  const end = rules.length === 0 ? 'rules: none' : 'rules: none fits'
+  return { lines: [...lines, end], fitting: [...fitting, end] }
 }
 
 function requirementsOf({ require, approve, limit }: RuleConfig): string {

@@ -8,20 +8,32 @@ import {
 import { isIp } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
 import { statusOfError } from '@gatehouse/service-kit/http'
-import { UsageError } from '@gatehouse/service-kit/program'
+import { printable, UsageError } from '@gatehouse/service-kit/program'
 import { forwardDialect } from '@gatehouse/service-kit/proxies'
 import { createLogger } from '@gatehouse/service-kit/telemetry'
 import { readForwarded } from '../check/check.ts'
 import { codeOf } from '../check/check-answers.ts'
 import { isRead, requireSecure } from '../check/hops.ts'
 import type { ForwardAuthConfig, PortalConfig } from '../config/schema.ts'
+import { createClient } from '../doctor/client.ts'
+import { createMcpClient, listTools } from '../doctor/mcp-client.ts'
 import { ERRORS, type FwaError, STATUS_OF } from '../errors.ts'
 import { callOf, readMessage } from '../mcp-proxy/message.ts'
 import { createAdmission } from '../portal/portals.ts'
-import { createSites, sitesOf } from '../sites.ts'
+import { createSites, type Sites, sitesOf } from '../sites.ts'
 import { KEY, readPerson } from './person.ts'
 
-type Option = 'path' | 'method' | 'tool' | 'arguments' | 'portal' | 'policy' | 'if' | 'from' | 'as'
+type Option =
+  | 'path'
+  | 'method'
+  | 'tool'
+  | 'server'
+  | 'arguments'
+  | 'portal'
+  | 'policy'
+  | 'if'
+  | 'from'
+  | 'as'
 
 /** A request, and who sends it: the options of the command. */
 export type ExplainOptions = { readonly host: string } & Readonly<
@@ -30,6 +42,14 @@ export type ExplainOptions = { readonly host: string } & Readonly<
 
 /** The methods that a check accepts. */
 const METHOD = /^[A-Za-z][A-Za-z-]{0,31}$/
+
+/** What is the same for all requests that are explained at once. */
+interface Scene {
+  readonly portal: PortalConfig
+  readonly gate: Gate
+  readonly sites: Sites
+  readonly sender: Parameters<typeof explainCheck>[3]
+}
 
 /**
  * Explains what a check would answer, and why: by the same functions, without the service, a session or a provider.
@@ -41,31 +61,59 @@ export async function explain(
   options: ExplainOptions,
   now: number,
 ): Promise<string> {
-  const { from } = options
+  const { from, server } = options
   const portal = portalOf(config, options.portal)
-  const { title, headers } = readRequest(options)
   if (from !== undefined && !isIp(from)) throw new UsageError(`--from is no IP address: ${from}`)
-  const query = queryOf(options)
   const log = createLogger({ name: 'explain', level: 'silent', format: 'json' })
   const gate = new Gate(portal, { now: () => now, elapsed: () => performance.now(), log })
-  gate.readPolicy(query)
+  gate.readPolicy(queryOf(options))
   const principal = await principalOf(portal, gate, options.as)
-  const lines = [`${title} at the portal ${portal.name}`]
-  try {
-    const request = { headers, rawHeaders: [] }
-    const sites = createSites(sitesOf(config))
-    const forwarded = withCall(gate, readForwarded(gate, forwardDialect, request, sites), options)
-    const asker = { principal, clientIp: () => from, now }
-    const { lines: steps, decision } = await explainCheck(gate, portal, forwarded, asker, query)
-    lines.push(...steps)
-    // Not every identity can be sent.
-    if (decision.outcome === 'allow') principal?.answerAt(forwarded.host)
-    lines.push(...describeAnswer(forwarded, decision))
-  } catch (error) {
-    lines.push(...describeRefusal(error))
-  }
+  const sender = { principal, clientIp: () => from, now }
+  const scene = { portal, gate, sites: createSites(sitesOf(config)), sender }
+  const lines =
+    server === undefined
+      ? (await explainRequest(options, scene)).lines
+      : await explainTools(server, options, scene)
   await gate.close()
   return `${lines.join('\n')}\n`
+}
+
+/** Asks an MCP server for its tools, and says which rules fit each of them. */
+async function explainTools(
+  server: string,
+  options: ExplainOptions,
+  scene: Scene,
+): Promise<string[]> {
+  if (options.tool !== undefined) throw new UsageError('explain takes --tool or --server')
+  const url = URL.parse(server)
+  if (!url) throw new UsageError(`--server must be the URL of an MCP server, not ${server}`)
+  const lines: string[] = []
+  for (const tool of await listTools(createMcpClient(url, createClient()))) {
+    const { rules, answer } = await explainRequest({ ...options, tool }, scene)
+    const explained = options.as === undefined ? rules : [...rules, ...answer]
+    lines.push(printable(tool), ...explained.map((line) => `  ${line}`))
+  }
+  return lines
+}
+
+async function explainRequest(options: ExplainOptions, { portal, gate, sites, sender }: Scene) {
+  const { title, headers } = readRequest(options)
+  const lines = [`${title} at the portal ${portal.name}`]
+  let rules: readonly string[] = []
+  let answer: readonly string[]
+  try {
+    const request = { headers, rawHeaders: [] }
+    const forwarded = withCall(gate, readForwarded(gate, forwardDialect, request, sites), options)
+    const explained = await explainCheck(gate, portal, forwarded, sender, queryOf(options))
+    lines.push(...explained.lines)
+    rules = explained.rules
+    // Not every identity can be sent.
+    if (explained.decision.outcome === 'allow') sender.principal?.answerAt(forwarded.host)
+    answer = describeAnswer(forwarded, explained.decision)
+  } catch (error) {
+    answer = describeRefusal(error)
+  }
+  return { lines: [...lines, ...answer], rules, answer }
 }
 
 type Forwarded = ReturnType<typeof readForwarded>

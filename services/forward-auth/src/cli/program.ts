@@ -135,6 +135,7 @@ const explain: Command = {
     '--path PATH': 'path and query (default /)',
     '--method NAME': 'the method (default GET)',
     '--tool NAME': 'the tool that is called by MCP',
+    '--server URL': 'in place of one tool, all that this MCP server lists',
     '--arguments JSON': 'its arguments, at a resource with an `upstream`',
     '--from ADDRESS': 'the address of the client',
     '--portal NAME': 'the portal to ask',

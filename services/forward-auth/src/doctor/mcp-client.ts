@@ -1,4 +1,5 @@
 import { parseJson } from '@gatehouse/net'
+import { UsageError } from '@gatehouse/service-kit/program'
 import type { HeaderRecord, HttpClient } from './client.ts'
 import type { HttpAnswer } from './diagnose.ts'
 
@@ -6,6 +7,9 @@ import type { HttpAnswer } from './diagnose.ts'
 export const VERSION = '2026-07-28'
 const PREFIX = 'io.modelcontextprotocol'
 const CLIENT_INFO = { name: 'gatehouse-auth doctor', version: '1' }
+const LIST = 'tools/list'
+/** Pages of a list that are read. */
+const MAX_PAGES = 100
 const ACCEPT = 'application/json, text/event-stream'
 
 /** The answer of a server, and what JSON-RPC says in it. */
@@ -52,4 +56,23 @@ export async function openSession(send: McpClient): Promise<HeaderRecord | undef
   if (id === undefined) return undefined
   await send({ jsonrpc: '2.0', method: 'notifications/initialized' }, { 'mcp-session-id': id })
   return { 'mcp-session-id': id }
+}
+
+/** The names of all tools of a server, new or old. @throws UsageError */
+export async function listTools(send: McpClient): Promise<string[]> {
+  const session = await openSession(send)
+  const names: string[] = []
+  let cursor: unknown
+  for (let page = 0; page < MAX_PAGES; page++) {
+    const answer = await send(mcpRequest(LIST, { cursor }, VERSION), callHeaders(LIST))
+    const { status, result } = answer.result
+      ? answer
+      : await send(mcpRequest(LIST, { cursor }), session)
+    if (!Array.isArray(result?.tools))
+      throw new UsageError(`the MCP server does not list its tools (${status})`)
+    names.push(...result.tools.map((tool) => String(Object(tool).name)))
+    cursor = result.nextCursor
+    if (cursor === undefined) break
+  }
+  return names
 }

@@ -1,3 +1,7 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { json } from 'node:stream/consumers'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
@@ -5,6 +9,7 @@ import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { type ExplainOptions, explain } from '../../src/cli/explain.ts'
 import { loadForwardAuthConfig } from '../../src/config/load.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
+import { startToolServer } from '../helpers/tool-servers.ts'
 
 // What is refused in these tests, and said.
 expectWarnings(t, 'check refused')
@@ -322,6 +327,80 @@ t.test('a call that goes through the MCP proxy', async (t) => {
     await t.rejects(ask(t, 'bob', { ...asked, arguments: '{}' }, BEHIND), { message })
   await t.rejects(ask(t, 'bob', { ...call, arguments: '{}' }), { message }, 'no upstream')
 })
+
+t.test('all tools of an MCP server, with the rules that decide about them', async (t) => {
+  const tools = {
+    delete_note: 'rules[0]: fits: drafts, approval by admin, at most 60/m',
+    read_note: 'rules[2]: fits any tool: signedIn',
+    whoami: 'rules[2]: fits any tool: signedIn',
+  }
+  for (const sdk of [1, 1.12, 2] as const) {
+    const { port, ran } = await startToolServer(t, sdk)
+    const server = `http://127.0.0.1:${port}/mcp`
+    const lines = await ask(t, undefined, { path: '/mcp', server }, BEHIND)
+    for (const [tool, rule] of Object.entries(tools))
+      t.equal(lines[lines.indexOf(tool) + 1], `  ${rule}`, `${tool} of SDK ${sdk}`)
+    t.equal(lines.length, 7)
+    t.strictSame(ran, [])
+  }
+
+  const { port } = await startToolServer(t, 2)
+  const forBob = await ask(
+    t,
+    'bob',
+    { path: '/mcp', server: `http://127.0.0.1:${port}/mcp` },
+    BEHIND,
+  )
+  t.match(forBob[forBob.indexOf('delete_note') + 2], /^ {2}decision: 403 FWA_FORBIDDEN, refused by/)
+  t.equal(forBob[forBob.indexOf('read_note') + 2], '  decision: 200, passes, with an identity')
+
+  const elsewhere = await ask(t, undefined, { server: `http://127.0.0.1:${port}/mcp` })
+  t.equal(elsewhere[elsewhere.indexOf('whoami') + 1], '  rules: none fits')
+})
+
+t.test('an MCP server that lists its tools in pages, with odd names, or not at all', async (t) => {
+  const table: [name: string, answer: (cursor: unknown) => object, lines: string[] | RegExp][] = [
+    [
+      'pages',
+      (cursor) => ({
+        tools: [{ name: `a${cursor ?? ''}` }],
+        ...(cursor ? {} : { nextCursor: 'b' }),
+      }),
+      ['a', 'ab'],
+    ],
+    ['pages without end', () => ({ tools: [], nextCursor: 'x' }), []],
+    ['a name that a terminal obeys', () => ({ tools: [{ name: '\x1b[2Jx\n' }] }), ['\\u001b[2Jx ']],
+    ['no list', () => ({}), /^the MCP server does not list its tools \(200\)$/],
+  ]
+  for (const [name, result, expected] of table) {
+    const server = await startServer(t, ({ params }) => result(params?.cursor))
+    const answer = ask(t, undefined, { path: '/mcp', server }, BEHIND)
+    if (expected instanceof RegExp) await t.rejects(answer, { message: expected }, name)
+    else
+      t.strictSame(
+        (await answer).filter((line) => line !== '' && !line.startsWith(' ')),
+        expected,
+        name,
+      )
+  }
+  await t.rejects(ask(t, undefined, { server: 'notes' }), { message: /must be the URL of an MCP/ })
+  const both = { tool: 'x', server: 'http://127.0.0.1:1/' }
+  await t.rejects(ask(t, undefined, both), { message: /takes --tool or --server/ })
+})
+
+/** An MCP server that answers each request with this result. Returns its URL. */
+async function startServer(
+  t: Test,
+  resultOf: (message: { readonly params?: { readonly cursor?: unknown } }) => object,
+): Promise<string> {
+  const server = createServer(async (request, response) => {
+    const result = resultOf((await json(request)) as object)
+    response.end(JSON.stringify({ jsonrpc: '2.0', id: 1, result }))
+  }).listen(0, '127.0.0.1')
+  t.teardown(() => server.close())
+  await once(server, 'listening')
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`
+}
 
 t.test('what cannot be asked', async (t) => {
   const table: [asked: Partial<ExplainOptions>, message: RegExp][] = [
