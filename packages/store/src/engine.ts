@@ -69,6 +69,26 @@ export function queriesOf(read: Read): Queries {
   return { all, get: async <T>(...query: Parameters<typeof all>) => (await all<T>(...query))[0] }
 }
 
+/**
+ * Makes a function that runs `work`, never twice at once. Who calls it while a run is under way waits for the next one,
+ * which is the same for all of them.
+ */
+export function shareNext(work: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> | undefined
+  let next: Promise<void> | undefined
+  return function run(): Promise<void> {
+    if (running) {
+      next ??= running.catch(() => {}).then(run)
+      return next
+    }
+    next = undefined
+    running = work().finally(() => {
+      running = undefined
+    })
+    return running
+  }
+}
+
 /** The replacements that make SQLite's SQL of PostgreSQL's, in this order. */
 const RULES: readonly (readonly [RegExp, string])[] = [
   // Parameters.

@@ -4,6 +4,7 @@ export {
   type Parameter,
   type Queries,
   type Row,
+  shareNext,
   type Transaction,
   type WriteOptions,
 } from './engine.ts'

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Feed, Postgres, Transaction } from '@gatehouse/store'
+import { type Feed, type Postgres, shareNext, type Transaction } from '@gatehouse/store'
 import type { ReplicaChange, Store } from '../port/store.ts'
 
 /** Milliseconds for which changes are kept. A replica that has not read for longer has missed some. */
@@ -81,8 +81,9 @@ export class SharedChanges {
   /** A time on the monotonic clock of the process. */
   #readAt = Number.POSITIVE_INFINITY
   #hasListeners = true
-  #notifying: Promise<unknown> | undefined
-  #isNotifyQueued = false
+  readonly #sendNotification = shareNext(async () => {
+    await this.#db.all(NOTIFY, this.#channel, '')
+  })
 
   constructor(db: Postgres, { replica, schema }: ReplicaOptions) {
     this.#db = db
@@ -147,20 +148,7 @@ export class SharedChanges {
    * write itself, since all commits with notifications wait for each other.
    */
   notify(): void {
-    if (!this.#hasListeners) return
-    if (this.#notifying) {
-      this.#isNotifyQueued = true
-      return
-    }
-    this.#notifying = this.#db
-      .all(NOTIFY, this.#channel, '')
-      .catch(() => {})
-      .finally(() => {
-        this.#notifying = undefined
-        const isQueued = this.#isNotifyQueued
-        this.#isNotifyQueued = false
-        if (isQueued) this.notify()
-      })
+    if (this.#hasListeners) this.#sendNotification().catch(() => {})
   }
 
   /** Part of a write: the request keys that it changes. */
@@ -210,11 +198,8 @@ export class SharedChanges {
   }
 
   #unconfirmed(urgent: readonly number[]) {
-    return this.#db.all<{ name: string; isLive: boolean }>(
-      UNCONFIRMED,
-      this.#replica,
-      JSON.stringify(urgent),
-    )
+    const ids = JSON.stringify(urgent)
+    return this.#db.all<{ name: string; isLive: boolean }>(UNCONFIRMED, this.#replica, ids)
   }
 }
 

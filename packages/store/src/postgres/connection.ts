@@ -57,9 +57,11 @@ export class Connection {
   readonly #client: Client
   readonly #socket: Socket
   readonly #ended = Promise.withResolvers<Error>()
+  /** Whether it was ended by {@link close}. */
+  isClosing = false
+  /** Whether it was given up since the server did not answer. */
+  isSilent = false
   #lost: Error | undefined
-  #closing = false
-  #silent = false
   /** Answers that are still to come, and the end of the patience with the next one. */
   #owed = 0
   #silence: NodeJS.Timeout | undefined
@@ -86,9 +88,9 @@ export class Connection {
     try {
       await client.connect()
       const answer = client.query(`SET search_path TO ${quoted(options.schema)};\n${SETTINGS}`)
-      const [outcome] = await connection.#answered([answer as unknown as Promise<QueryResult[]>])
-      if (outcome?.status !== 'fulfilled') throw outcome?.reason
-      if (outcome.value.at(-1)?.rows[0].pg_is_in_recovery) throw new Error('it is a standby')
+      const outcomes = await connection.#answered([answer as unknown as Promise<QueryResult[]>])
+      const [results] = fulfilled(outcomes)
+      if (results?.at(-1)?.rows[0].pg_is_in_recovery) throw new Error('it is a standby')
       return connection
     } catch (error) {
       connection.destroy(error as Error)
@@ -106,20 +108,9 @@ export class Connection {
     return this.#ended.promise
   }
 
-  /** Whether it was ended by {@link close}. */
-  get closing(): boolean {
-    return this.#closing
-  }
-
-  /** Whether it was given up since the server did not answer. */
-  get silent(): boolean {
-    return this.#silent
-  }
-
   async all(sql: string, params: readonly Parameter[] = []): Promise<readonly Row[]> {
-    const [outcome] = await this.pipeline([{ sql, params }])
-    if (outcome?.status !== 'fulfilled') throw outcome?.reason
-    return outcome.value.rows
+    const [result] = fulfilled(await this.pipeline([{ sql, params }]))
+    return result?.rows ?? []
   }
 
   /** Sends all at once. Resolves when each was answered. */
@@ -151,7 +142,7 @@ export class Connection {
 
   /** Ends it in order. */
   async close(): Promise<void> {
-    this.#closing = true
+    this.isClosing = true
     this.#end(new Error('it was closed'))
     const timer = setTimeout(() => this.#socket.destroy(), CONNECT_TIMEOUT)
     await this.#client.end()
@@ -179,7 +170,7 @@ export class Connection {
   #beginSilence(): NodeJS.Timeout {
     const giveUp = () => {
       if (this.#silence !== silence) return
-      this.#silent = true
+      this.isSilent = true
       this.destroy(new Error(`no answer in ${ANSWER_TIMEOUT / 1000} seconds`))
     }
     // What has arrived while this process stood still is read first.
@@ -189,7 +180,7 @@ export class Connection {
 }
 
 /** The results of the statements. Throws the first error: the others only follow from it. */
-export function fulfilled(outcomes: readonly StatementOutcome[]): readonly StatementResult[] {
+export function fulfilled<T>(outcomes: readonly PromiseSettledResult<T>[]): readonly T[] {
   return outcomes.map((outcome) => {
     if (outcome.status === 'rejected') throw outcome.reason
     return outcome.value

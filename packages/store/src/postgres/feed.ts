@@ -1,4 +1,4 @@
-import type { Row } from '../engine.ts'
+import { type Row, shareNext } from '../engine.ts'
 import { type Connection, fulfilled, quoted } from './connection.ts'
 import { diagnose, reportFailure, unavailable } from './failures.ts'
 import type { PostgresLog } from './log.ts'
@@ -21,14 +21,7 @@ export interface FeedOptions<T = Row> {
 }
 
 /** Rows that are followed. */
-export interface Feed {
-  /** Milliseconds since the last complete read began. Infinite before the first. */
-  lag(): number
-  /** Resolves after a complete read that began after this call. */
-  read(): Promise<void>
-  /** Stops applying changes. */
-  close(): void
-}
+export type Feed = Pick<Follower<unknown>, 'lag' | 'read' | 'close'>
 
 const POLL = 1_000
 /** Transactions that are not older than this one are read again, since they may commit later. */
@@ -40,7 +33,7 @@ const COMMIT = { sql: 'COMMIT' }
  * Follows rows over the connection of the session. Each read begins where the oldest transaction was
  * that still ran at the read before, so that nothing is missed, in whatever order transactions commit.
  */
-export class Follower<T> implements Feed, Resident {
+export class Follower<T> implements Resident {
   readonly #options: FeedOptions<T>
   readonly #session: Session
   readonly #log: PostgresLog
@@ -52,8 +45,6 @@ export class Follower<T> implements Feed, Resident {
   #isFailing = false
   #isClosed = false
   #lastBegan = Number.NEGATIVE_INFINITY
-  #reading: Promise<void> | undefined
-  #queued: Promise<void> | undefined
 
   constructor(options: FeedOptions<T>, session: Session, log: PostgresLog) {
     this.#options = options
@@ -64,26 +55,15 @@ export class Follower<T> implements Feed, Resident {
     session.add(this)
   }
 
+  /** Milliseconds since the last complete read began. Infinite before the first. */
   lag(): number {
     return performance.now() - this.#lastBegan
   }
 
-  read(): Promise<void> {
-    if (!this.#reading) {
-      this.#reading = this.#read().finally(() => {
-        this.#reading = undefined
-      })
-      return this.#reading
-    }
-    this.#queued ??= this.#reading
-      .catch(() => {})
-      .then(() => {
-        this.#queued = undefined
-        return this.read()
-      })
-    return this.#queued
-  }
+  /** Resolves after a complete read that began after this call. */
+  readonly read = shareNext(() => this.#read())
 
+  /** Stops applying changes. */
   close(): void {
     this.#isClosed = true
     clearInterval(this.#poll)

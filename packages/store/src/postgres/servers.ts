@@ -85,9 +85,9 @@ export class Servers {
     if (this.#closed.signal.aborted) connection.destroy(new Error('it is closed'))
     const reason = await connection.ended
     this.#open.delete(connection)
-    if (connection.closing) return
+    if (connection.isClosing) return
     // A server that is silent on one connection is so on all of them.
-    if (connection.silent) this.drop(reason)
+    if (connection.isSilent) this.drop(reason)
     else this.#lose()
   }
 
