@@ -77,4 +77,3 @@ export {
   createTlsAlpn01Server,
   serverNameOf,
 } from './solvers/tls-alpn-01.ts'
-export { createTurns } from './turns.ts'

@@ -49,3 +49,4 @@ export {
   systemLookup,
 } from './proxy-names.ts'
 export { decodeBase64url, freezeAll, isObject, parseStrictJson } from './strict.ts'
+export { createTurns } from './turns.ts'

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { getServers } from 'node:dns'
-import { type Clock, orAborted, sleep } from '@gatehouse/net'
+import { type Clock, createTurns, orAborted, sleep } from '@gatehouse/net'
 import { parseName } from '@gatehouse/pki'
 import { type Static, Type } from 'typebox'
 import { type Ask, ask, type DnsServer, parseResolver, parseServer } from '../dns/exchange.ts'
@@ -8,7 +8,6 @@ import { Lookup, type Target } from '../dns/lookup.ts'
 import { awaitPropagation } from '../dns/propagation.ts'
 import { type ChooseDnsProvider, type DnsRecord, Option } from '../dns/providers/provider.ts'
 import { AcmeError } from '../errors.ts'
-import { createTurns } from '../turns.ts'
 import type { ChallengeTask, Solver } from './solver.ts'
 
 /** The wait until the CA can see a record. */

@@ -1,3 +1,4 @@
+import { createTurns } from '@gatehouse/net'
 import { type Engine, indexable, type Parameter, type Transaction } from '@gatehouse/store'
 import type { AccountRecord, Lease, OrderRecord, Orders } from '../port/store.ts'
 import { type Age, DAY, deleteOld, MAX_ROWS, TEXTS } from '../schema/sql.ts'
@@ -34,39 +35,25 @@ const DELETE_OLD_CHALLENGES = deleteOld('challenges', 'key', 'at', 'ran')
 
 /** Orders, and what ACME needs beside them: accounts at CAs and responses to their challenges. */
 export function ordersOn(db: Engine, leases: Leases): Orders {
-  /** The last write of each request key: of states that are saved at once, the last one stays. */
-  const underWay = new Map<string, Promise<unknown>>()
+  /** By request key: of states that are saved at once, the last one stays. */
+  const inTurn = createTurns()
 
   /**
    * Saves an order after what is being saved for its request key, whose order keeps its id.
    * @param where - which orders make room
    */
-  async function save(
-    order: OrderRecord,
-    where: string,
-    lease?: Lease,
-    ended?: Lease,
-  ): Promise<OrderRecord> {
-    const { requestKey } = order
-    const earlier = Promise.resolve(underWay.get(requestKey)).catch(() => {})
-    const saving = earlier.then(() =>
-      db.transaction(async (tx) => {
-        const inForce = lease && leases.assertInForce(tx, lease)
-        const [row] = await Promise.all([
-          put(tx, order, where),
-          inForce,
-          ended && leases.end(tx, [ended]),
-          ended && tx.run(DELETE, ended.requestKey),
-        ])
-        return orderOf(row)
-      }),
-    )
-    underWay.set(requestKey, saving)
-    try {
-      return await saving
-    } finally {
-      if (underWay.get(requestKey) === saving) underWay.delete(requestKey)
+  function save(order: OrderRecord, where: string, lease?: Lease, ended?: Lease) {
+    const write = async (tx: Transaction): Promise<OrderRecord> => {
+      const inForce = lease && leases.assertInForce(tx, lease)
+      const [row] = await Promise.all([
+        put(tx, order, where),
+        inForce,
+        ended && leases.end(tx, [ended]),
+        ended && tx.run(DELETE, ended.requestKey),
+      ])
+      return orderOf(row)
     }
+    return inTurn(order.requestKey, () => db.transaction(write))
   }
 
   async function put(tx: Transaction, order: OrderRecord, where: string): Promise<OrderRow> {

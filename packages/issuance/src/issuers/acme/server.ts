@@ -1,7 +1,7 @@
-import { createTransport, createTurns } from '@gatehouse/acme'
+import { createTransport } from '@gatehouse/acme'
 import type { Keyring } from '@gatehouse/cert-store'
 import type { Store } from '@gatehouse/cert-store/port'
-import { type BoundedFetch, type Clock, createFetch, NetError } from '@gatehouse/net'
+import { type BoundedFetch, type Clock, createFetch, createTurns, NetError } from '@gatehouse/net'
 import { requireNamedFile } from '@gatehouse/service-kit/config'
 import type { Ledger } from '../../limits/ledger.ts'
 import { directoryOf, type IssuerConfig } from '../../options/issuers.ts'
@@ -22,11 +22,9 @@ export type AcmeServer = ReturnType<typeof openAcmeServer>
 
 export function openAcmeServer(config: IssuerConfig, deps: AcmeServerDeps) {
   const { clock, userAgent } = deps
-  const ca =
-    config.caFile === undefined
-      ? {}
-      : { ca: requireNamedFile(`the caFile of the issuer ${config.name}`, config.caFile) }
-  const { fetch, isReachable } = watch(createFetch(ca))
+  const { name, caFile } = config
+  const ca = caFile && requireNamedFile(`the caFile of the issuer ${name}`, caFile)
+  const { fetch, isReachable } = watch(createFetch({ ca }))
   const directoryUrl = new URL(directoryOf(config.directory))
   const transport = createTransport({ directoryUrl, fetch, clock, userAgent })
   return {
