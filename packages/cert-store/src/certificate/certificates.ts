@@ -7,6 +7,7 @@ import {
   type Parameter,
   type Queries,
   type Row,
+  type RowOf,
   StoreError,
   type Transaction,
 } from '@gatehouse/store'
@@ -154,15 +155,9 @@ const DELETE_EXPIRED = `
     WHERE not_after < $1 AND made_ran + ${LIFETIME} <= $2 AND id < (SELECT max(id) FROM certificates)
     ORDER BY made_ran + ${LIFETIME} LIMIT ${MAX_ROWS})`
 
-type CertificateRow = Awaited<ReturnType<typeof CERTIFICATES.list>>[number]
+type CertificateRow = RowOf<typeof CERTIFICATES>
 
-interface Replaced {
-  readonly id: number
-  readonly requestKey: string
-  readonly fetchedAt: number
-  readonly fetchedRan: number
-  readonly askedBy: string | null
-}
+type Replaced = Pick<CertificateRow, 'id' | 'requestKey' | 'fetchedAt' | 'fetchedRan' | 'askedBy'>
 
 interface Addition {
   readonly certificate: NewCertificate

@@ -1,10 +1,10 @@
-import { type Engine, indexable, type Transaction } from '@gatehouse/store'
+import { type Engine, indexable, type RowOf, type Transaction } from '@gatehouse/store'
 import type { AuditLog } from '../audit.ts'
 import type { Leases } from '../orders/leases.ts'
 import { type CertificateRecord, NAME_PAGE, type Renewals } from '../port/store.ts'
 import type { SharedChanges } from '../replicas/changes.ts'
 import { DAY, IDS, MAX_ROWS } from '../schema/sql.ts'
-import { PUT_OFF } from '../schema/tables.ts'
+import { type CERTIFICATES, PUT_OFF } from '../schema/tables.ts'
 import { addTransitions, BEGINNING, type SelectCertificates } from './certificates.ts'
 
 const MINUTE = 60_000
@@ -45,11 +45,8 @@ const OF_CALLER = `
   WHERE asked_by = $1 AND not_after >= $2 AND (not_after > $2 OR id > $3) AND is_current
   ORDER BY not_after, id LIMIT ${NAME_PAGE}`
 
-interface Due {
-  readonly id: number
-  readonly requestKey: string
-  readonly domain: string
-}
+type Moved = Pick<RowOf<typeof CERTIFICATES>, 'requestKey'>
+type Due = Pick<RowOf<typeof CERTIFICATES>, 'id' | 'requestKey' | 'domain'>
 
 /** A change of many certificates: found by an index of one column, to set that one or another. */
 interface Bulk {
@@ -60,10 +57,6 @@ interface Bulk {
   /** Only times later than this count. */
   readonly from: number
   readonly set: 'renew_at' | 'check_at'
-}
-
-interface Moved {
-  readonly requestKey: string
 }
 
 interface ColumnPosition {

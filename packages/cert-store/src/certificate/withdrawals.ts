@@ -1,12 +1,12 @@
 import { hash, X509Certificate } from 'node:crypto'
 import { attempt } from '@gatehouse/net'
-import type { Engine, Queries, Transaction } from '@gatehouse/store'
+import type { Engine, Queries, RowOf, Transaction } from '@gatehouse/store'
 import type { AuditLog } from '../audit.ts'
 import { forgetOrders } from '../orders/orders.ts'
 import type { AuditEntry, RevokedCertificate, Withdrawals } from '../port/store.ts'
 import type { SharedChanges } from '../replicas/changes.ts'
 import { IDS } from '../schema/sql.ts'
-import { COMPROMISED_KEYS } from '../schema/tables.ts'
+import { type CERTIFICATES, COMPROMISED_KEYS } from '../schema/tables.ts'
 import { addTransitions, isLive, issuerDigest } from './certificates.ts'
 
 const lock = (which: string) =>
@@ -27,10 +27,7 @@ const REVOKED = `
     AND chain IN (SELECT id FROM chains WHERE issuer = $1)
   ORDER BY revoked_at, id`
 
-interface Locked {
-  readonly id: number
-  readonly requestKey: string
-}
+type Locked = Pick<RowOf<typeof CERTIFICATES>, 'id' | 'requestKey'>
 
 interface WithdrawalParts {
   readonly audit: AuditLog

@@ -1,7 +1,8 @@
+import type { RowOf } from '@gatehouse/store'
 import type { OrderRecord } from '../port/records.ts'
 import type { ORDERS } from '../schema/tables.ts'
 
-export type OrderRow = Awaited<ReturnType<typeof ORDERS.list>>[number]
+export type OrderRow = RowOf<typeof ORDERS>
 
 /** Makes an order of a row: without what is NULL, and what a record does not tell. */
 export function orderOf(row: OrderRow): OrderRecord {
