@@ -99,10 +99,7 @@ export class IssuanceError extends TitledError<IssuanceErrorCode> {
 const ROWS = { ...ISSUANCE_ERRORS, PKI_CA_EXPIRED: PKI_ERRORS.PKI_CA_EXPIRED, ...ACME_ERRORS }
 
 /** The times at which an order failed and is tried next, RFC 3339. */
-interface IssueTimes {
-  readonly failedAt: string
-  readonly nextTryAt: string
-}
+type IssueTimes = Readonly<Record<'failedAt' | 'nextTryAt', string>>
 
 /** A failure to issue or revoke, mostly at a CA: it has the code of its cause and an action. */
 export class IssueError extends CodedError<keyof typeof ROWS> {

@@ -1,6 +1,12 @@
 import { createPublicKey } from 'node:crypto'
 import { isRocaKey } from '@gatehouse/auth-core'
-import type { OrderRecord, Origin, Store, Succession } from '@gatehouse/cert-store/port'
+import {
+  CLIENT_ISSUER,
+  type OrderRecord,
+  type Origin,
+  type Store,
+  type Succession,
+} from '@gatehouse/cert-store/port'
 import { TitledError } from '@gatehouse/net'
 import {
   BACKDATE,
@@ -19,10 +25,10 @@ import { indexable } from '@gatehouse/store'
 import { LRUCache } from 'lru-cache'
 import { IssuanceError, type IssuanceErrorCode } from './errors.ts'
 import type { Issuer } from './issuers/issuer.ts'
-import { CLIENT_ISSUER, isEmbedded } from './profile.ts'
 import { HOUR, type Validity } from './times.ts'
 
-export { CLIENT_ISSUER, isEmbedded }
+export { isEmbedded } from './options/issuers.ts'
+export { CLIENT_ISSUER }
 
 export const MAX_NAMES = 100
 /** The profile of server certificates in request keys; certificates of clients have another issuer there. */
@@ -261,9 +267,8 @@ export function preparationOf({ issuer, names, predecessor }: NamesOfIssuer): Is
   const { name, profile = PROFILE } = issuer
   const sorted = names.map(({ text }) => text).sort()
   const requestKey = indexable(['prepare', name, profile, sorted.join(',')].join('|'))
-  const noKey = { keyType: 'p256', csr: null } as const
-  const about = { requestKey, issuer, names, predecessor, ...noKey }
-  return { ...about, profile: 'server', isPreparation: true }
+  const request = { requestKey, issuer, names, predecessor, profile: 'server' } as const
+  return { ...request, keyType: 'p256', csr: null, isPreparation: true }
 }
 
 /**

@@ -198,17 +198,14 @@ function distinct(certificates: readonly (Buffer | undefined)[]): readonly Buffe
 }
 
 class Crls {
-  readonly #deps: Pick<AuthorityDeps, 'clock' | 'log' | 'store'>
+  readonly #deps: AuthorityDeps
   readonly #find: (keyId: string) => Promise<StoredAuthority | undefined>
   /** Lists that were complete at that count of revocations. */
   readonly #latest = new Map<number, { record: CrlRecord; revocation: number }>()
   readonly #replacing = new Map<number, Promise<CrlRecord>>()
   #revocation = 0
 
-  constructor(
-    deps: Pick<AuthorityDeps, 'clock' | 'log' | 'store'>,
-    find: (keyId: string) => Promise<StoredAuthority | undefined>,
-  ) {
+  constructor(deps: AuthorityDeps, find: (keyId: string) => Promise<StoredAuthority | undefined>) {
     this.#deps = deps
     this.#find = find
   }

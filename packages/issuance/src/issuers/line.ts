@@ -1,3 +1,4 @@
+import { CLIENT_ISSUER } from '@gatehouse/cert-store/port'
 import {
   type Authority,
   BACKDATE,
@@ -10,7 +11,6 @@ import {
   readConstraints,
 } from '@gatehouse/pki'
 import { IssuanceError } from '../errors.ts'
-import { CLIENT_ISSUER } from '../profile.ts'
 import { hasBegun } from '../times.ts'
 import {
   Authorities,

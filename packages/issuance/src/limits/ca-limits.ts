@@ -55,25 +55,6 @@ export interface Quota {
   readonly kept?: number
 }
 
-type Names = Pick<LimitedOrder, 'directory' | 'names'>
-
-/** The quotas of one kind that an order counts against; none if the CA has no such limit. */
-export function quotasOf(
-  kind: Quota['kind'],
-  { directory, names }: Names,
-  limits: CaLimits,
-  registeredDomain: RegisteredDomain,
-): readonly Quota[] {
-  const limit = limits[kind]
-  if (!limit) return []
-  return subjectsOf(kind, names, registeredDomain).map(({ id, subject }) => ({
-    kind,
-    key: `${kind} ${directory} ${id}`,
-    subject,
-    limit,
-  }))
-}
-
 /** The share of the quota of a registered domain that one caller may use, and that only renewals may use in the end. */
 const SHARE = 0.3
 
@@ -102,7 +83,7 @@ export function sharesOf(
   return [...shared, ...shares]
 }
 
-export function issuedKey({ directory, names }: Names): string {
+export function issuedKey({ directory, names }: Pick<LimitedOrder, 'directory' | 'names'>): string {
   return `issued ${directory} ${setOf(names)}`
 }
 
@@ -110,7 +91,8 @@ export function setOf(names: readonly string[]): string {
   return hash('sha256', names.toSorted().join())
 }
 
-function subjectsOf(
+/** What the limits of one kind count by for these names, and its description. */
+export function subjectsOf(
   kind: Quota['kind'],
   names: readonly string[],
   registeredDomain: RegisteredDomain,

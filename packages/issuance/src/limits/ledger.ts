@@ -11,10 +11,10 @@ import {
   type LimitedOrder,
   loadRegisteredDomain,
   type Quota,
-  quotasOf,
   type RegisteredDomain,
   setOf,
   sharesOf,
+  subjectsOf,
 } from './ca-limits.ts'
 
 /** Milliseconds for which a CA knows for certain that names had a certificate. */
@@ -32,7 +32,7 @@ export interface Budget extends Quota {
 
 export interface LedgerDeps {
   readonly issuers: readonly IssuerConfig[]
-  readonly store: Pick<Store, 'changeUsage' | 'pruneUsage'>
+  readonly store: Pick<Store, 'changeUsage'>
   now(): number
   readonly log: { warn(fields: object, message: string): void }
   readonly orders?: { inc(labels: { readonly issuer: string }): void } | undefined
@@ -137,10 +137,6 @@ export class Ledger {
     return this.#change(order, (usage) => this.#budgetsOf(order, usage))
   }
 
-  prune(): Promise<void> {
-    return this.#deps.store.pruneUsage(this.#deps.now())
-  }
-
   /** Changes the usage of all limits of an order in one transaction. */
   #change<T>(order: LimitedOrder, change: (usage: Usage) => T): Promise<T> {
     const shares = sharesOf(this.#quotas('domain', order), order, {})
@@ -201,8 +197,14 @@ export class Ledger {
     return { ...budget, freeAt: unused > 0 ? Math.min(time, reserved.until) : time }
   }
 
+  /** The quotas of one kind that an order counts against; none if the CA has no such limit. */
   #quotas(kind: Quota['kind'], order: Omit<LimitedOrder, 'renewal'>): readonly Quota[] {
-    return quotasOf(kind, order, this.#limitsOf(order), this.#registeredDomain)
+    const limit = this.#limitsOf(order)[kind]
+    if (!limit) return []
+    const { directory, names } = order
+    return subjectsOf(kind, names, this.#registeredDomain).map(({ id, subject }) => {
+      return { kind, key: `${kind} ${directory} ${id}`, subject, limit }
+    })
   }
 
   #isExempt(order: LimitedOrder, usage: Usage): boolean {

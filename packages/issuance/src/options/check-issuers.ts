@@ -17,7 +17,6 @@ import {
   faultIf,
   faultOf,
 } from '@gatehouse/service-kit/rules'
-import { isEmbedded } from '../profile.ts'
 import {
   ACME_KEY_TYPES,
   accountOf,
@@ -27,6 +26,7 @@ import {
   directoryOf,
   ENDED,
   type IssuerConfig,
+  isEmbedded,
 } from './issuers.ts'
 
 /** The parts of a configuration that an issuer is checked against. */

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { DnsProviderSchema, PropagationSchema } from '@gatehouse/acme'
+import { CLIENT_ISSUER } from '@gatehouse/cert-store/port'
 import { KEY_TYPES, type KeyType, type Name } from '@gatehouse/pki'
 import {
   Duration,
@@ -28,6 +29,9 @@ export const ENDED: Readonly<Record<string, string>> = {
 
 /** Key types of ACME CAs. The rules for public CAs do not allow Ed25519. */
 export const ACME_KEY_TYPES: readonly KeyType[] = KEY_TYPES.filter((type) => type !== 'ed25519')
+
+/** Tells whether an issuer is the embedded CA, for servers or for clients. */
+export const isEmbedded = (issuer: string): boolean => issuer === 'ca' || issuer === CLIENT_ISSUER
 
 export const directoryOf = (directory: string): string => DIRECTORIES[directory] ?? directory
 

@@ -109,7 +109,7 @@ function warnOfCa({ store, ca, log }: FastifyInstance): void {
 }
 
 async function prune(
-  { store, clock, ledger, outbox, ca }: FastifyInstance,
+  { store, clock, outbox, ca }: FastifyInstance,
   { storage: { retention }, audit }: UpkeepOptions,
 ): Promise<void> {
   const now = () => clock.now()
@@ -118,5 +118,5 @@ async function prune(
   const { longest } = ca.servers
   const keptFor = retentionOf({ retention, longest }, audit.retention)
   while ((await store.prune(now(), keptFor)) > 0);
-  await Promise.all([ledger.prune(), outbox?.prune()])
+  await Promise.all([store.pruneUsage(now()), outbox?.prune()])
 }

@@ -1,5 +1,12 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto'
-import { AcmeError, changeKey, newAccount, type Transport, updateAccount } from '@gatehouse/acme'
+import {
+  AcmeError,
+  changeKey,
+  newAccount,
+  type RequestSigner,
+  type Transport,
+  updateAccount,
+} from '@gatehouse/acme'
 import type { Keyring } from '@gatehouse/cert-store'
 import type { AccountRecord, Store } from '@gatehouse/cert-store/port'
 import { generateP256 } from '@gatehouse/pki'
@@ -7,10 +14,7 @@ import { IssuanceError } from '../../errors.ts'
 import type { Ledger } from '../../limits/ledger.ts'
 import { accountOf, directoryOf, type IssuerConfig } from '../../options/issuers.ts'
 
-interface AccountSigner {
-  readonly accountUrl: string
-  readonly key: KeyObject
-}
+type AccountSigner = Required<RequestSigner>
 
 interface AccountOptions
   extends Pick<
