@@ -97,6 +97,8 @@ const createFetchOf =
 interface Changes {
   /** Members of the portal instead of those of the guide. */
   readonly portal?: object
+  /** Rules before those of the guide. */
+  readonly rules?: readonly object[]
   /** Where the server listens. Default: it is one with notes. */
   readonly appPort?: number
   /** Where a server listens that Gatehouse sends calls to itself. Default: calls go to the app, after a check. */
@@ -114,7 +116,15 @@ export async function startAgents(
   t: Test,
   proxy: ProxyName,
   provider: Provider,
-  { portal = {}, appPort, upstreamPort, origins, lifetime, isUnknown = false }: Changes = {},
+  {
+    portal = {},
+    rules = [],
+    appPort,
+    upstreamPort,
+    origins,
+    lifetime,
+    isUnknown = false,
+  }: Changes = {},
 ) {
   const clock = manualClock(Date.now())
   const port = appPort ?? (await startMcpServer2(t)).port
@@ -124,7 +134,11 @@ export async function startAgents(
   const more = { ...(lifetime && { lifetime }), ...(upstream && { upstream }) }
   const [guide] = parse(GUIDE ?? '').portals
   const resources = guide.resources.map((resource: object) => ({ ...resource, ...more }))
-  const yaml = configOf(provider, folder, { resources, ...portal })
+  const yaml = configOf(provider, folder, {
+    resources,
+    rules: [...rules, ...guide.rules],
+    ...portal,
+  })
   const deps = { clock, createFetch: createFetchOf(document.ca, provider.origins) }
   const changes = upstream ? {} : PROXIES[proxy].withoutMcpProxy
   const gate = await startGate(t, proxy, { yaml, appPort: port, changes, ...deps })

@@ -1,17 +1,23 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { type AgentClient, CLIENTS } from '../helpers/agent-clients/index.ts'
 import { PROVIDERS, type Provider, startAgents } from '../helpers/agents.ts'
 import { ALLOW } from '../helpers/mcp-2.ts'
 import { startToolServer } from '../helpers/tool-servers.ts'
+import type { Page, WebBrowser } from '../helpers/web-browser.ts'
 
 const NOTES = 'https://app.example.com/mcp'
+const CALLS = 'https://auth.example.com/portals/main/account/calls'
 const MINUTE = 60_000
+const APPROVED = { hosts: ['app.example.com'], tools: ['whoami'], require: 'reads', approve: {} }
 
 interface Place {
   /** The port of a server that Gatehouse sends calls to itself. */
   readonly upstreamPort?: number
+  /** The tools that it has run, where a person approves `whoami`. */
+  readonly ran?: readonly string[]
   readonly scopes: readonly string[]
   /** What `read_note` and `delete_note` answer. */
   readonly texts: readonly [read: string, deleted: string]
@@ -25,15 +31,15 @@ const PLACES: Readonly<Record<string, (t: Test, client: AgentClient) => Promise<
 }
 
 async function proxied(t: Test, { scopesByBody }: AgentClient, sdk: 1.12 | 2): Promise<Place> {
-  const { port: upstreamPort } = await startToolServer(t, sdk)
-  return { upstreamPort, scopes: scopesByBody, texts: ['read_note', 'delete_note'] }
+  const { port: upstreamPort, ran } = await startToolServer(t, sdk)
+  return { upstreamPort, ran, scopes: scopesByBody, texts: ['read_note', 'delete_note'] }
 }
 
 for (const client of CLIENTS)
   for (const [title, place] of Object.entries(PLACES)) {
     if (client.isExtra && client.lacks) continue
     t.test(`${client.title}, server ${title}`, { skip: client.lacks }, async (t) => {
-      const { scopes, texts, ...upstream } = await place(t, client)
+      const { scopes, texts, ran, ...upstream } = await place(t, client)
       const provider = (await PROVIDERS['oidc-provider']?.(t)) as Provider
       const { browser, clock, document, port, certificate, ...gate } = await startAgents(
         t,
@@ -41,6 +47,7 @@ for (const client of CLIENTS)
         provider,
         {
           portal: { authorizationServer: { registration: true, privateNetworks: ['127.0.0.0/8'] } },
+          ...(ran && { rules: [APPROVED] }),
           ...upstream,
         },
       )
@@ -65,5 +72,23 @@ for (const client of CLIENTS)
       await clock.advance(11 * MINUTE)
       t.equal(await call('read_note'), read, 'also when its token has ended')
       t.equal(document.asked() > 0, client.hasDocument)
+      if (!ran) return
+      const before = ran.length
+      const answer = call('whoami')
+      const question = await findCall(browser)
+      t.equal(ran.length, before, 'nothing runs before a person has said yes')
+      await browser.press(question, 'Allow once')
+      await answer
+      t.same(ran.slice(before), ['whoami'], 'it waits for the yes')
     })
   }
+
+/** The page of the call that waits for the person, once there is one. */
+async function findCall(browser: WebBrowser): Promise<Page> {
+  for (;;) {
+    const { body, url } = await browser.open(CALLS)
+    const [, path] = /href="([^"]*\/account\/calls\/[\w-]+)"/.exec(body) ?? []
+    if (path !== undefined) return browser.open(new URL(path, url))
+    await setTimeout(50)
+  }
+}
