@@ -1,5 +1,4 @@
 import type { AddressInfo } from 'node:net'
-import { setTimeout } from 'node:timers/promises'
 import { systemClock } from '@gatehouse/service-kit/clock'
 import {
   Client as Client2,
@@ -9,6 +8,7 @@ import { Client as Client1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport as Transport1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import t, { type Test } from 'tap'
+import { until } from '../../../../scripts/test/until.ts'
 import { startToolServer } from '../helpers/tool-servers.ts'
 import { startApprover } from './approver.ts'
 
@@ -52,6 +52,10 @@ async function connect(t: Test, name: keyof typeof CLIENTS, sdk: 1 | 2, approve:
   })
   await app.listen({ port: 0, host: '127.0.0.1' })
   const { port } = app.server.address() as AddressInfo
+  let requests = 0
+  app.server.on('request', () => {
+    requests += 1
+  })
   const headers = {
     authorization: `Bearer ${token}`,
     'x-forwarded-host': 'app.example.com',
@@ -59,7 +63,7 @@ async function connect(t: Test, name: keyof typeof CLIENTS, sdk: 1 | 2, approve:
   }
   const url = new URL(`http://127.0.0.1:${port}/portals/main/mcp-proxy/mcp`)
   const call = await CLIENTS[name](t, url, { requestInit: { headers } })
-  return { call, decide, waiting, server }
+  return { call, decide, waiting, server, requests: () => requests }
 }
 
 for (const name of Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])
@@ -84,12 +88,12 @@ for (const name of Object.keys(CLIENTS) as (keyof typeof CLIENTS)[])
     })
 
     await t.test('goes on after it has waited', async (t) => {
-      const { call, decide, waiting, server } = await connect(t, name, sdk, 'wait: 1s')
+      const { call, decide, waiting, server, requests } = await connect(t, name, sdk, 'wait: 1s')
       const answer = call('delete_note')
       if (name === 'SDK 2.4') {
-        while ((await waiting()) === 0) await setTimeout(10)
-        // Longer than a round.
-        await setTimeout(1_500)
+        await until(async () => (await waiting()) > 0)
+        const first = requests()
+        await until(() => requests() > first)
         await decide('once')
         t.strictSame(await answer, { text: 'delete_note', isError: false }, 'by itself')
       } else {
