@@ -48,9 +48,11 @@ export function createClient(port: number, ca: string | undefined) {
         const { statusCode: status = 0, headers } = response
         text(response).then((body) => resolve({ status, headers, body }), reject)
       })
-      sent.on('upgrade', ({ statusCode: status = 0, headers }, socket) =>
-        resolve({ status, headers, body: '', socket }),
-      )
+      sent.on('upgrade', ({ statusCode: status = 0, headers }, socket, head) => {
+        // What came together with the answer.
+        if (head.length > 0) socket.unshift(head)
+        resolve({ status, headers, body: '', socket })
+      })
       sent.end(body)
     })
 }
