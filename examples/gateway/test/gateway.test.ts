@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type RequestListener, type Server }
 import type { AddressInfo } from 'node:net'
 import { createLogger } from '@gatehouse/service-kit/telemetry'
 import t, { type Test } from 'tap'
+import { until } from '../../../scripts/test/until.ts'
 import { issueCertificate } from '../../../services/forward-auth/test/helpers/certificates.ts'
 import { type Ask, createClient } from '../../../services/forward-auth/test/helpers/client.ts'
 import { buildGateway, type Route } from '../src/index.ts'
@@ -306,5 +307,5 @@ t.test('an upgrade', async (t) => {
   t.match(await visit({ headers: { ...headers, upgrade: 'h2c' } }), { answer: { status: 400 } })
 
   await gateway.close()
-  t.ok(socket?.destroyed || socket?.closed || socket?.readableEnded, 'ends with the gateway')
+  t.ok(await until(() => socket?.destroyed || socket?.readableEnded), 'ends with the gateway')
 })
