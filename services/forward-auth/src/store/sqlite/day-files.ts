@@ -1,5 +1,5 @@
 import { createReadStream } from 'node:fs'
-import { appendFile, open, readdir, rm } from 'node:fs/promises'
+import { appendFile, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseJson } from '@gatehouse/net'
 import { makeFolder } from '@gatehouse/service-kit/files'
@@ -8,8 +8,6 @@ import type { AuditStore, StoredAuditRow } from '../store.ts'
 
 const DAY = 86_400_000
 const DAY_FILE = /^\d{4}-\d{2}-\d{2}\.jsonl$/
-/** A number of bytes that no row exceeds. */
-const MAX_ROW = 16_384
 
 /** The folder of the audit trail, below `storage.path`. */
 export function auditFolder({ path }: { readonly path: string }): string {
@@ -56,10 +54,8 @@ async function dayFiles(folder: string): Promise<readonly string[]> {
 
 /** The time for which the service had run at the first row of a file, or 0 if that cannot be read. */
 async function ranAt(path: string): Promise<number> {
-  await using file = await open(path)
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(MAX_ROW))
-  const [line = ''] = buffer.toString('utf8', 0, bytesRead).split('\n', 1)
-  return parseRow(line)?.ran ?? 0
+  for await (const line of readLines(path)) return parseRow(line)?.ran ?? 0
+  return 0
 }
 
 /** The rows of a time, in the order of the files. Lines that are no rows are left out. */
@@ -79,13 +75,20 @@ export async function* readRows(
   }
 }
 
-/** Reads lines. `readline` would end one at U+2028 too, which clients may put into the name of what they call. */
+/**
+ * Reads lines; none of a file that another instance has removed. `readline` would end one at U+2028 too, which clients
+ * may put into the name of what they call.
+ */
 async function* readLines(path: string): AsyncGenerator<string> {
   let tail = ''
-  for await (const chunk of createReadStream(path, 'utf8')) {
-    const lines = `${tail}${chunk}`.split('\n')
-    tail = lines.pop() ?? ''
-    yield* lines
+  try {
+    for await (const chunk of createReadStream(path, 'utf8')) {
+      const lines = `${tail}${chunk}`.split('\n')
+      tail = lines.pop() ?? ''
+      yield* lines
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
   }
   yield tail
 }
