@@ -97,7 +97,6 @@ function remembered(textOf: (members: string) => string): (members: string) => s
 /** A row of a table. */
 export type RowOf<T> = T extends Table<infer C> ? RecordOf<C> : never
 
-/** The members of a row that are given. */
 type RowInput<C extends Columns> = { readonly [M in keyof C]?: ValueOf<C[M]> | undefined }
 
 export interface TableOptions {
@@ -178,15 +177,6 @@ export class Table<const C extends Columns = Columns> {
    */
   add(tx: Transaction, record: RowInput<C>, conflict = ''): Promise<number> {
     return tx.run(`${this.#insert(record)}${conflict}`, ...this.#valuesOf(record))
-  }
-
-  /** Adds a row that the engine numbers. Gives its number; undefined if `conflict` leaves it out. */
-  async addNumbered(
-    tx: Transaction,
-    record: RowInput<C>,
-    conflict = '',
-  ): Promise<number | undefined> {
-    return (await this.addAll(tx, [record], `${conflict} RETURNING ${this.key}`))[0]
   }
 
   /**

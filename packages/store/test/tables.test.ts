@@ -181,7 +181,7 @@ onBothEngines(
       fc.asyncProperty(anyThing, async (thing) => {
         await db.transaction(async (tx) => {
           await tx.run('DELETE FROM things')
-          const id = await THINGS.addNumbered(tx, thing as object)
+          const [id] = await THINGS.addAll(tx, [thing as object], ' RETURNING id')
           const record = await THINGS.find(tx, 'WHERE id = $1', id)
           t.strictSame(withBuffers(record ?? {}), { ...expected(thing), id })
           const found = await THINGS.list(tx, 'WHERE indexed = $1', indexable(thing.indexed))
@@ -210,7 +210,7 @@ onBothEngines(
   'NULL is what is left out, null or undefined, and only where it may be',
   async (t, db) => {
     const given = { ...SAMPLE, textOrNull: null, jsonOrNull: null, decimalOrNull: undefined }
-    const id = await db.transaction((tx) => THINGS.addNumbered(tx, given))
+    const [id] = await db.transaction((tx) => THINGS.addAll(tx, [given], ' RETURNING id'))
     const record = await THINGS.find(db, 'WHERE id = $1', id)
     for (const [member, value] of Object.entries(record ?? {}))
       t.equal(value === null, member.endsWith('OrNull') || member === 'json', member)
@@ -257,10 +257,9 @@ onBothEngines(
 onBothEngines(
   'no number is given twice',
   async (t, db) => {
-    const add = (indexed: string) =>
-      db.transaction((tx) =>
-        THINGS.addNumbered(tx, { ...SAMPLE, indexed }, ' ON CONFLICT DO NOTHING'),
-      )
+    const end = ' ON CONFLICT DO NOTHING RETURNING id'
+    const add = async (indexed: string) =>
+      (await db.transaction((tx) => THINGS.addAll(tx, [{ ...SAMPLE, indexed }], end)))[0]
     const first = (await add('a')) as number
     const second = (await add('b')) as number
     t.ok(first < second)

@@ -5,9 +5,9 @@ import { revokedOf } from './withdrawals.ts'
 
 const NEWEST = 'SELECT max(id) AS id FROM authorities WHERE role = $1'
 const LOCK = 'SELECT 1 FROM authorities WHERE id = $1 FOR UPDATE'
+const UNLESS_FOLLOWED = ' ON CONFLICT (role, previous) DO NOTHING RETURNING id'
 const CRL = 'WHERE authority_id = $1'
 
-/** The embedded CA with its revocation lists. */
 export function authoritiesOn(db: Engine): Authorities {
   return {
     addAuthority: (authority, previous) =>
@@ -16,11 +16,7 @@ export function authoritiesOn(db: Engine): Authorities {
         if (newest?.id !== previous) return undefined
         const row = { ...authority, previous: previous ?? 0 }
         // Another replica may add one meanwhile.
-        const id = await AUTHORITIES.addNumbered(
-          tx,
-          row,
-          ' ON CONFLICT (role, previous) DO NOTHING',
-        )
+        const [id] = await AUTHORITIES.addAll(tx, [row], UNLESS_FOLLOWED)
         return id === undefined ? undefined : { ...authority, id }
       }),
     async listAuthorities() {

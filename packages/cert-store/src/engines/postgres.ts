@@ -8,7 +8,7 @@ import {
 import { Leases } from '../orders/leases.ts'
 import type { Store } from '../port/store.ts'
 import { SharedChanges, sessionsOf } from '../replicas/changes.ts'
-import { Membership } from '../replicas/membership.ts'
+import { membershipOf } from '../replicas/membership.ts'
 import { MIGRATIONS, OF_PROCESSES, TABLES } from '../schema/tables.ts'
 import { refuseUnfinished } from './unfinished.ts'
 import { storeOn } from './whole.ts'
@@ -53,7 +53,7 @@ async function postgresStore(
 ): Promise<Store> {
   const leases = new Leases(postgres, replica)
   const changes = new SharedChanges(postgres, { replica, schema })
-  const membership = new Membership(postgres, { name, changes, leases })
+  const membership = membershipOf(postgres, { name, changes, leases })
   const { prune, ...store } = storeOn(postgres, { leases, changes })
   await Promise.all([membership.join(), changes.read()])
   const close = async (): Promise<void> => {

@@ -24,73 +24,63 @@ interface MembershipParts {
 }
 
 /** Keeps this replica among the others: shows that it lives, and deletes what all have read. */
-export class Membership {
-  readonly #name: string
-  readonly #postgres: Postgres
-  readonly #changes: SharedChanges
-  readonly #leases: Leases
-  readonly #timers: NodeJS.Timeout[] = []
-  readonly #underWay = new Set<Promise<void>>()
+export function membershipOf(postgres: Postgres, { name, changes, leases }: MembershipParts) {
+  const timers: NodeJS.Timeout[] = []
+  const underWay = new Set<Promise<void>>()
+  const isLeader = (): boolean => postgres.leads(LEADER)
 
-  constructor(postgres: Postgres, { name, changes, leases }: MembershipParts) {
-    this.#postgres = postgres
-    this.#name = name
-    this.#changes = changes
-    this.#leases = leases
+  async function beat(): Promise<void> {
+    const beat = (tx: Transaction) => tx.get<{ hasOthers: boolean }>(BEAT, leases.replica, name)
+    const row = await postgres.transaction(beat, { durable: false })
+    changes.expectListeners(row?.hasOthers !== false)
+    if (!isLeader()) await postgres.tryLead(LEADER)
   }
 
-  isLeader = (): boolean => this.#postgres.leads(LEADER)
-
-  async join(): Promise<void> {
-    await this.#postgres.run(BEAT, this.#leases.replica, this.#name)
-    await this.#replace()
-    await this.#postgres.tryLead(LEADER)
-    this.#every(SECOND, () => this.#beat())
-    this.#every(LEASE_RENEWED_EVERY, () => this.#leases.renew())
-    this.#every(LEASE_RENEWED_EVERY, () => this.#replace())
-    this.#every(TIDY_EVERY, async () => {
-      if (this.isLeader()) await this.tidy()
-    })
-  }
-
-  async leave(): Promise<void> {
-    for (const timer of this.#timers) clearInterval(timer)
-    // A beat would add the row again.
-    await Promise.all(this.#underWay)
-    await this.#leases.releaseAll()
-    await this.#postgres.run(LEAVE, this.#leases.replica)
+  async function replace(): Promise<void> {
+    await postgres.transaction((tx) => tx.run(REPLACE, name), { durable: false })
   }
 
   /** Deletes what replicas left behind, and no data. */
-  async tidy(): Promise<void> {
-    await this.#changes.deleteOld()
-    await this.#leases.deleteExpired()
-    await this.#postgres.transaction((tx) => tx.run(DELETE_DEAD), { durable: false })
-    await this.#postgres.prune()
-  }
-
-  async #beat(): Promise<void> {
-    const beat = (tx: Transaction) =>
-      tx.get<{ hasOthers: boolean }>(BEAT, this.#leases.replica, this.#name)
-    const row = await this.#postgres.transaction(beat, { durable: false })
-    this.#changes.expectListeners(row?.hasOthers !== false)
-    if (!this.isLeader()) await this.#postgres.tryLead(LEADER)
-  }
-
-  async #replace(): Promise<void> {
-    await this.#postgres.transaction((tx) => tx.run(REPLACE, this.#name), { durable: false })
+  async function tidy(): Promise<void> {
+    await changes.deleteOld()
+    await leases.deleteExpired()
+    await postgres.transaction((tx) => tx.run(DELETE_DEAD), { durable: false })
+    await postgres.prune()
   }
 
   /** Runs `work` so often, and never twice at once. It fails only while the database is away. */
-  #every(ms: number, work: () => Promise<void>): void {
+  function every(ms: number, work: () => Promise<void>): void {
     let running: Promise<void> | undefined
     const start = () => {
-      if (running && this.#underWay.has(running)) return
+      if (running && underWay.has(running)) return
       const run = work().catch(() => {})
       running = run
-      this.#underWay.add(run)
-      void run.then(() => this.#underWay.delete(run))
+      underWay.add(run)
+      void run.then(() => underWay.delete(run))
     }
-    this.#timers.push(setInterval(start, ms).unref())
+    timers.push(setInterval(start, ms).unref())
+  }
+
+  return {
+    isLeader,
+    tidy,
+    async join(): Promise<void> {
+      await postgres.run(BEAT, leases.replica, name)
+      await replace()
+      await postgres.tryLead(LEADER)
+      every(SECOND, beat)
+      every(LEASE_RENEWED_EVERY, () => leases.renew())
+      every(LEASE_RENEWED_EVERY, replace)
+      every(TIDY_EVERY, async () => {
+        if (isLeader()) await tidy()
+      })
+    },
+    async leave(): Promise<void> {
+      for (const timer of timers) clearInterval(timer)
+      // A beat would add the row again.
+      await Promise.all(underWay)
+      await leases.releaseAll()
+      await postgres.run(LEAVE, leases.replica)
+    },
   }
 }

@@ -21,7 +21,7 @@ import { Pool } from './pool.ts'
 import { read } from './reads.ts'
 import { PROBE_INTERVAL, Servers } from './servers.ts'
 import { Session } from './session.ts'
-import { Writes } from './writes.ts'
+import { write } from './writes.ts'
 
 /** The names that a schema may have. Channels, whose names have at most 63 characters, can begin with them. */
 export const SCHEMA_PATTERN = '^[a-z_][a-z0-9_]{0,47}$'
@@ -118,7 +118,7 @@ class Database implements Postgres {
   readonly #leadership: Leadership
   readonly #reads: Pool
   readonly #reporters: Pool
-  readonly #writes: Writes
+  readonly #writers: Pool
   readonly #failed = new FailedStatements()
   readonly #feeds = new Set<Feed>()
   readonly #elapsed: () => number
@@ -140,8 +140,7 @@ class Database implements Postgres {
     this.#leadership = new Leadership(this.#session, schema)
     this.#reads = new Pool({ size: READERS, share: SHARED_BY, connect })
     this.#reporters = new Pool({ size: 1, connect })
-    const pool = new Pool({ size: WRITERS, connect })
-    this.#writes = new Writes({ pool, servers, failed: this.#failed })
+    this.#writers = new Pool({ size: WRITERS, connect })
     this.#elapsed = elapsed
     this.#since = elapsed()
   }
@@ -181,8 +180,8 @@ class Database implements Postgres {
     options: WriteOptions = {},
   ): Promise<T> {
     const { after } = options
-    const write = () => this.#writes.once(job, options)
-    const work = after ? after.then(write, write) : write()
+    const run = () => this.#write(job, options)
+    const work = after ? after.then(run, run) : run()
     this.#underWay.add(work)
     return await work.finally(() => this.#underWay.delete(work))
   }
@@ -207,7 +206,7 @@ class Database implements Postgres {
 
   async check(): Promise<void> {
     await this.#saveRunTime(this.#options.writable)
-    await this.#failed.retry((job) => this.#writes.once(job))
+    await this.#failed.retry((job) => this.#write(job))
     const failure = this.failure()
     if (failure) throw failure
   }
@@ -232,6 +231,11 @@ class Database implements Postgres {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
+  }
+
+  #write<T>(job: (tx: Transaction) => Promise<T>, options: WriteOptions = {}): Promise<T> {
+    const deps = { pool: this.#writers, servers: this.#servers, failed: this.#failed }
+    return write(job, options, deps)
   }
 
   /** Saves the run time, and takes over that of a replica that has run for longer. Tries the tables for writes. */

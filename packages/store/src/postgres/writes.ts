@@ -17,7 +17,7 @@ import type { Pool } from './pool.ts'
 import type { Servers } from './servers.ts'
 
 /** The parts that writes work with. */
-interface WritesOptions {
+interface WriteDeps {
   readonly pool: Pool
   readonly servers: Servers
   readonly failed: FailedStatements
@@ -39,66 +39,56 @@ const NOT_DURABLE = 'SET LOCAL synchronous_commit TO off'
 const REMEMBER = 'INSERT INTO writes (id) VALUES ($1::uuid)'
 const LOOK_UP = 'SELECT FROM writes WHERE id = $1::uuid'
 
-/** Transactions of which each happens once, over a few connections. */
-export class Writes {
-  readonly #deps: WritesOptions
-
-  constructor(deps: WritesOptions) {
-    this.#deps = deps
-  }
-
-  /**
-   * Tries until the outcome is known. After a lost connection whose COMMIT may have arrived, the id
-   * tells: it is in the table if the write was committed. If it is not there yet, the write runs
-   * again with the same id, and waits in the table for the end of the old transaction.
-   */
-  async once<T>(job: Job<T>, options: WriteOptions = {}): Promise<T> {
-    const { pool } = this.#deps
-    const id = randomUUID()
-    let until = performance.now() + DEADLINE
-    let maybeWritten = false
-    let result: T
-    for (let attempts = 1; ; attempts++) {
-      const attempt = new Attempt(id, options)
-      try {
-        return await pool.use((connection) =>
-          diagnose(connection, async () => {
-            if (maybeWritten && (await connection.all(LOOK_UP, [id])).length > 0) return result
-            result = await attempt.run(connection, job)
-            if (!options.repeatable) await attempt.commit(connection)
-            for (const { sql } of attempt.ran) this.#deps.failed.delete(sql)
-            return result
-          }),
-        )
-      } catch (thrown) {
-        const failed = failureIn(thrown)
-        const isUnknown = failed.failure === 'lost' && attempt.isSent && !options.repeatable
-        if (isUnknown || failed.failure === 'written') {
-          if (!maybeWritten) until = Math.max(until, performance.now() + GRACE)
-          maybeWritten = true
-        }
-        const isOver = attempts > MAX_CONFLICTS || performance.now() > until
-        await this.#prepare(failed, { attempt, maybeWritten, until: isOver ? undefined : until })
-        await pause(Math.random() * PAUSE * attempts)
+/**
+ * Runs a transaction that happens once, over one of a few connections: tries until the outcome is known. After a lost
+ * connection whose COMMIT may have arrived, the id tells: it is in the table if the write was committed. If it is not
+ * there yet, the write runs again with the same id, and waits in the table for the end of the old transaction.
+ */
+export async function write<T>(job: Job<T>, options: WriteOptions, deps: WriteDeps): Promise<T> {
+  const { pool, failed } = deps
+  const id = randomUUID()
+  let until = performance.now() + DEADLINE
+  let maybeWritten = false
+  let result: T
+  for (let attempts = 1; ; attempts++) {
+    const attempt = new Attempt(id, options)
+    try {
+      return await pool.use((connection) =>
+        diagnose(connection, async () => {
+          if (maybeWritten && (await connection.all(LOOK_UP, [id])).length > 0) return result
+          result = await attempt.run(connection, job)
+          if (!options.repeatable) await attempt.commit(connection)
+          for (const { sql } of attempt.ran) failed.delete(sql)
+          return result
+        }),
+      )
+    } catch (thrown) {
+      const failedAttempt = failureIn(thrown)
+      const isUnknown = failedAttempt.failure === 'lost' && attempt.isSent && !options.repeatable
+      if (isUnknown || failedAttempt.failure === 'written') {
+        if (!maybeWritten) until = Math.max(until, performance.now() + GRACE)
+        maybeWritten = true
       }
+      const report = noteFailure(failed, attempt.culprit, failedAttempt)
+      if (failedAttempt.failure === 'rejected') throw report
+      const time = attempts > MAX_CONFLICTS ? 0 : until - performance.now()
+      await recover(failedAttempt, maybeWritten, time, deps.servers)
+      await pause(Math.random() * PAUSE * attempts)
     }
   }
+}
 
-  /** Resolves when another attempt makes sense. Throws if none does. */
-  async #prepare(
-    failed: StatementFailure,
-    turn: { attempt: Attempt; maybeWritten: boolean; until: number | undefined },
-  ): Promise<void> {
-    const { attempt, maybeWritten, until } = turn
-    const { servers } = this.#deps
-    const { failure, error } = failed
-    const report = noteFailure(this.#deps.failed, attempt.culprit, failed)
-    if (failure === 'rejected') throw report
-    if (failure === 'read-only') servers.drop(new Error('it is read-only'))
-    if (error instanceof StoreError && !maybeWritten) throw error
-    if (failure === 'busy' || until === undefined) throw unavailable(reasonOf(error), maybeWritten)
-    if (failure === 'lost') await servers.recovered(until - performance.now())
-  }
+/** Resolves when another attempt makes sense, within `time` ms. Throws if none does. */
+async function recover(
+  { failure, error }: StatementFailure,
+  maybeWritten: boolean,
+  time: number,
+  servers: Servers,
+): Promise<void> {
+  if (failure === 'read-only') servers.drop(new Error('it is read-only'))
+  if (error instanceof StoreError && !maybeWritten) throw error
+  if (failure === 'busy' || time <= 0) throw unavailable(reasonOf(error), maybeWritten)
+  if (failure === 'lost') await servers.recovered(time)
 }
 
 /** One run of a transaction. */
