@@ -92,7 +92,6 @@ const DELETE_OLD_ORDERS = deleteOld('served_orders', 'id', 'at', 'ran')
 type Claim = Parameters<AcmeServerStore['claimOrder']>
 type End = Parameters<AcmeServerStore['endOrder']>
 
-/** The accounts and orders of ACME clients. */
 export function acmeServerOn(db: Engine, audit: AuditLog): AcmeServerStore {
   const addOrder = groupCommit(db, (tx, orders: readonly ServedOrder[]) =>
     each(orders, (order) => add(tx, order)),

@@ -168,7 +168,8 @@ interface Addition {
   readonly predecessor: Predecessor | undefined
 }
 
-interface CertificateParts {
+/** The parts that certificates are changed with. */
+export interface CertificateParts {
   readonly audit: AuditLog
   readonly leases: Leases
   readonly changes: SharedChanges | undefined
@@ -180,7 +181,6 @@ export type SelectCertificates = (
   ...params: readonly Parameter[]
 ) => Promise<readonly CertificateRecord[]>
 
-/** Finds certificates, puts them into service, and counts what callers hold. */
 export function certificatesOn(
   db: Engine,
   { audit, leases, changes }: CertificateParts,

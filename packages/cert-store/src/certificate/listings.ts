@@ -27,7 +27,6 @@ const CURRENT = `
 /** The same expression as in the index. */
 const NEXT = 'coalesce(renew_at, not_after)'
 const NEXT_TRY = 'coalesce(next_try_at, since)'
-/** The first name of an order. */
 const FIRST_NAME = '(names::json->>0)'
 /** The current certificates whose order has failed. */
 const FAILING = `
@@ -45,7 +44,6 @@ type Value = number | string
 /** Gives the parameter that stands for a value. */
 type Add = (value: Value) => string
 
-/** Lists certificates, and orders that have none, for people. */
 export function listingsOn(db: Engine, select: SelectCertificates): Listings {
   /** Counts of many, which take long and are hardly others soon afterwards. */
   const tallies = new LRUCache<string, Promise<Tally>>({ max: 10, ttl: REMEMBERED })

@@ -1,11 +1,13 @@
 import { type Engine, indexable, type RowOf, type Transaction } from '@gatehouse/store'
-import type { AuditLog } from '../audit.ts'
-import type { Leases } from '../orders/leases.ts'
 import { type CertificateRecord, NAME_PAGE, type Renewals } from '../port/store.ts'
-import type { SharedChanges } from '../replicas/changes.ts'
 import { DAY, IDS, MAX_ROWS } from '../schema/sql.ts'
 import { type CERTIFICATES, PUT_OFF } from '../schema/tables.ts'
-import { addTransitions, BEGINNING, type SelectCertificates } from './certificates.ts'
+import {
+  addTransitions,
+  BEGINNING,
+  type CertificateParts,
+  type SelectCertificates,
+} from './certificates.ts'
 
 const MINUTE = 60_000
 /** A claim of what another replica has just claimed gives nothing. */
@@ -64,14 +66,10 @@ interface ColumnPosition {
   readonly id: number
 }
 
-interface RenewalParts {
-  readonly audit: AuditLog
+interface RenewalParts extends CertificateParts {
   readonly select: SelectCertificates
-  readonly leases: Leases
-  readonly changes: SharedChanges | undefined
 }
 
-/** Keeps when certificates are to be renewed. */
 export function renewalsOn(db: Engine, { audit, select, leases, changes }: RenewalParts): Renewals {
   async function setEach(
     times: ReadonlyMap<number, number>,

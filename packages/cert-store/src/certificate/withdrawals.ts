@@ -1,13 +1,11 @@
 import { hash, X509Certificate } from 'node:crypto'
 import { attempt } from '@gatehouse/net'
 import type { Engine, Queries, RowOf, Transaction } from '@gatehouse/store'
-import type { AuditLog } from '../audit.ts'
 import { forgetOrders } from '../orders/orders.ts'
 import type { AuditEntry, RevokedCertificate, Withdrawals } from '../port/store.ts'
-import type { SharedChanges } from '../replicas/changes.ts'
 import { IDS } from '../schema/sql.ts'
 import { type CERTIFICATES, COMPROMISED_KEYS } from '../schema/tables.ts'
-import { addTransitions, isLive, issuerDigest } from './certificates.ts'
+import { addTransitions, type CertificateParts, isLive, issuerDigest } from './certificates.ts'
 
 const lock = (which: string) =>
   `SELECT id, request_key AS "requestKey" FROM certificates WHERE id IN (${IDS}) AND ${which} ORDER BY id FOR UPDATE`
@@ -29,13 +27,7 @@ const REVOKED = `
 
 type Locked = Pick<RowOf<typeof CERTIFICATES>, 'id' | 'requestKey'>
 
-interface WithdrawalParts {
-  readonly audit: AuditLog
-  readonly changes: SharedChanges | undefined
-}
-
-/** Takes certificates out of service. */
-export function withdrawalsOn(db: Engine, { audit, changes }: WithdrawalParts): Withdrawals {
+export function withdrawalsOn(db: Engine, { audit, changes }: CertificateParts): Withdrawals {
   /** Takes certificates out of service, and has the others confirm it. */
   async function withdraw<T>(
     ids: readonly number[],

@@ -25,11 +25,12 @@ interface StoreParts {
 /** The parts that the stores of both engines share: everything in tables. */
 export function storeOn(db: Engine, { leases, changes }: StoreParts) {
   const audit = new AuditLog(db)
-  const { select, ...certificates } = certificatesOn(db, { audit, leases, changes })
+  const parts = { audit, leases, changes }
+  const { select, ...certificates } = certificatesOn(db, parts)
   const prune: Store['prune'] = async (now, retention) => {
     const ageOf = agesAt(now, db.runTime())
     // Each in a transaction of its own, so that none takes long.
-    const parts = [
+    const deletions = [
       () => audit.prune(ageOf(retention.audit)),
       () => pruneCertificates(db, ageOf(retention.certificates)),
       () => pruneOrders(db, ageOf(retention.orders)),
@@ -38,14 +39,14 @@ export function storeOn(db: Engine, { leases, changes }: StoreParts) {
       () => pruneSignIns(db, now),
     ]
     let sum = 0
-    for (const prune of parts) sum += await prune()
+    for (const prune of deletions) sum += await prune()
     return sum
   }
   return {
     ...certificates,
     ...listingsOn(db, select),
-    ...renewalsOn(db, { audit, select, leases, changes }),
-    ...withdrawalsOn(db, { audit, changes }),
+    ...renewalsOn(db, { ...parts, select }),
+    ...withdrawalsOn(db, parts),
     ...leases,
     ...ordersOn(db, leases),
     ...audit,

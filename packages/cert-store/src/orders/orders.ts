@@ -33,7 +33,6 @@ const ENDED = `status <> 'pending'`
 const DELETE_OLD = deleteOld('orders', 'id', 'coalesce(next_try_at, since)', 'ran', ENDED)
 const DELETE_OLD_CHALLENGES = deleteOld('challenges', 'key', 'at', 'ran')
 
-/** Orders, and what ACME needs beside them: accounts at CAs and responses to their challenges. */
 export function ordersOn(db: Engine, leases: Leases): Orders {
   /** By request key: of states that are saved at once, the last one stays. */
   const inTurn = createTurns()

@@ -196,13 +196,9 @@ export interface Proof {
 export type SignInRecord = RowOf<typeof SIGN_INS>
 
 /** Work on a request key that outlives a request: under way, or failed and waiting for its next try. */
-export interface OrderRecord {
+export interface OrderRecord
+  extends Pick<NewCertificate, 'requestKey' | 'issuer' | 'names' | 'keyType' | 'csr' | 'lifetime'> {
   readonly id: string
-  readonly requestKey: string
-  readonly issuer: string
-  readonly names: readonly string[]
-  readonly keyType: KeyType
-  readonly csr: Uint8Array | null
   readonly status: 'pending' | 'failed' | 'done'
   /** The step that it is at, or was at when it failed. */
   readonly step: string
@@ -213,8 +209,6 @@ export interface OrderRecord {
   readonly checkpoint?: Checkpoint
   /** The caller that its certificate will count for; absent for a renewal. */
   readonly askedBy?: string
-  /** The longest that its certificate may live, in ms, as was asked for. */
-  readonly lifetime?: number | undefined
   /** The ACME client that it is for, and when it wants the certificate to end. */
   readonly origin?: Origin & Succession & { readonly notAfter?: number | undefined }
   /** The digest of what its issuer was configured with when it failed. */

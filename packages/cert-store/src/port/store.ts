@@ -296,7 +296,6 @@ export interface Orders {
   fileOrder(order: OrderRecord): Promise<OrderRecord>
   findOrder(id: string): Promise<OrderRecord | undefined>
   findOrderByRequestKey(requestKey: string): Promise<OrderRecord | undefined>
-  /** Finds orders by their request keys. */
   findOrders(requestKeys: readonly string[]): Promise<ReadonlyMap<string, OrderRecord>>
   /** Finds an order by its URL at the CA. */
   findOrderByUrl(url: string): Promise<OrderRecord | undefined>
@@ -401,7 +400,6 @@ export interface Binding {
   readonly caller: string
   /** SHA-256 of the value of its API key. */
   readonly boundBy: string
-  /** The number of accounts. */
   readonly accounts: number
 }
 

@@ -15,7 +15,6 @@ const REPLACE_MASTER = `
 const REWRAP = 'UPDATE data_keys SET wrapped = $2 WHERE id = $1'
 const COUNT = 'UPDATE data_keys SET seals = seals + $2 WHERE id = $1 RETURNING seals'
 
-/** The keyring. */
 export function keysOn(db: Engine): KeyStore {
   return {
     async loadKeyring() {
