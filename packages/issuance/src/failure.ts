@@ -94,22 +94,6 @@ export function issueFailed(order: OrderRecord, now: number, cause?: unknown): I
 /** The embedded CA has less than an hour left. With another one the same request succeeds. */
 const CA_ENDS = 'PKI_CA_EXPIRED'
 
-/** Codes of ours that callers see. All others are faults of this service: `CERT_ISSUE_FAILED`. */
-const PUBLIC: readonly IssuanceErrorCode[] = [
-  'CERT_BUSY',
-  'CERT_KEY_COMPROMISED',
-  'CERT_NOT_PERMITTED',
-  'CERT_RATE_LIMITED',
-  'CERT_ROOT_KEY_ABSENT',
-  'CERT_TERMS_NOT_AGREED',
-]
-
-function publicCode(code = ''): IssueError['code'] {
-  if (code === CA_ENDS) return code
-  if (Object.hasOwn(ACME_ERRORS, code)) return code as AcmeErrorCode
-  return PUBLIC.find((name) => name === code) ?? 'CERT_ISSUE_FAILED'
-}
-
 /** Errors that refuse no name and use up no limit of the CA. */
 const TRANSIENT: readonly IssuanceErrorCode[] = [
   'CERT_BUSY',
@@ -117,6 +101,14 @@ const TRANSIENT: readonly IssuanceErrorCode[] = [
   'CERT_ROOT_KEY_ABSENT',
   'CERT_TERMS_NOT_AGREED',
 ]
+/** Codes of ours that callers see. All others are faults of this service: `CERT_ISSUE_FAILED`. */
+const PUBLIC = [...TRANSIENT, 'CERT_KEY_COMPROMISED', 'CERT_NOT_PERMITTED'] as const
+
+function publicCode(code = ''): IssueError['code'] {
+  if (code === CA_ENDS) return code
+  if (Object.hasOwn(ACME_ERRORS, code)) return code as AcmeErrorCode
+  return PUBLIC.find((name) => name === code) ?? 'CERT_ISSUE_FAILED'
+}
 
 /**
  * Counts failures. Of transient errors, and of those that leave the order open at the CA, only the first

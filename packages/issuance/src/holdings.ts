@@ -84,9 +84,7 @@ const pemOf = new WeakMap<Uint8Array, string>()
 
 /** Issuers are shared by many certificates. */
 function issuerPem(der: Uint8Array): string {
-  let pem = pemOf.get(der)
-  if (pem !== undefined) return pem
-  pem = toPem('CERTIFICATE', der)
+  const pem = pemOf.get(der) ?? toPem('CERTIFICATE', der)
   pemOf.set(der, pem)
   return pem
 }

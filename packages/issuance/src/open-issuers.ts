@@ -25,8 +25,7 @@ export interface IssuersOptions {
   readonly createSolver?: AcmeDeps['createSolver']
 }
 
-export interface IssuersDeps extends Omit<AcmeServerDeps, 'limits' | 'log'> {
-  readonly log: Record<'info' | 'warn', (fields: object, message: string) => void>
+export interface IssuersDeps extends Omit<AcmeServerDeps, 'limits'> {
   /** Counts the orders that are placed at CAs. */
   readonly orders?: LedgerDeps['orders']
 }

@@ -124,7 +124,6 @@ export function placeBelow(upper: Authority, authority: Authority): Authority {
   }
 }
 
-/** An authority of its certificate and those above it. */
 function authorityOf(
   [certificate, ...above]: readonly [Buffer, ...Buffer[]],
   key?: KeyObject,

@@ -35,9 +35,8 @@ type Lines = Pick<Ca, 'servers' | 'clients'>
 
 /** The embedded CA: a root, the intermediates that sign, and their revocation lists. */
 export class Ca {
-  /** Issues certificates of TLS servers. */
+  /** The lines for TLS servers and for TLS clients. */
   readonly servers: SigningLine
-  /** Issues certificates of TLS clients. */
   readonly clients: SigningLine
   readonly crls: Crls
   readonly #options: AuthorityOptions

@@ -33,7 +33,6 @@ import { type AcmeServer, type AcmeServerDeps, openAcmeServer } from './server.t
 
 export interface AcmeDeps extends AcmeServerDeps {
   readonly challenges: ChallengeStore
-  readonly log: AcmeServerDeps['log'] & AcmeIssuerDeps['log']
   /** Replaces the solver of a challenge in tests. */
   readonly createSolver?: ((challenge: ChallengeConfig) => Solver) | undefined
 }

@@ -14,7 +14,7 @@ export interface AcmeServerDeps {
   readonly limits: Ledger
   /** The name of this service for CAs. */
   readonly userAgent: string
-  readonly log: { info(fields: object, message: string): void }
+  readonly log: Record<'info' | 'warn', (fields: object, message: string) => void>
 }
 
 /** An account at a CA, shared by the issuers that use it. */
