@@ -89,7 +89,7 @@ async function runOnce(t: Test, service: (typeof SERVICES)[number], env: Record<
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   t.teardown(() => child.kill('SIGKILL'))
-  const exited = once(child, 'exit')
+  const exited = once(child, 'close')
   let loaded = ''
   child.stderr.setEncoding('utf8').on('data', (text) => (loaded += text))
   let url = ''

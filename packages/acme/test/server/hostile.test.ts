@@ -296,8 +296,8 @@ function mutantsOf(key: KeyObject, count: number): Buffer[] {
   return mutants.filter((body) => !body.equals(good))
 }
 
-/** Milliseconds, on a busy machine. */
-const MAX_TIME = 500
+/** Microseconds of the processor, however busy the machine is. */
+const MAX_TIME = 500_000
 const TYPES: readonly KeyType[] = ['p256', 'p384', 'rsa2048', 'ed25519']
 
 t.test('1,000 hostile requests are refused, each for its reason', async (t) => {
@@ -307,9 +307,9 @@ t.test('1,000 hostile requests are refused, each for its reason', async (t) => {
   let count = 0
   const refused = (what: string, body: Buffer, key: KeyObject): AcmeProblem | undefined => {
     count++
-    const start = performance.now()
+    const start = process.threadCpuUsage()
     const problem = problemOf(() => admit(body, key))
-    t.ok(performance.now() - start < MAX_TIME, `${what}: in time`)
+    t.ok(process.threadCpuUsage(start).user < MAX_TIME, `${what}: in time`)
     t.match(
       JSON.parse(JSON.stringify(problem ?? null)),
       { type: /^urn:ietf:params:acme:error:/, detail: /^[ -~]{1,300}$/ },

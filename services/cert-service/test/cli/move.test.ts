@@ -313,7 +313,7 @@ t.test('a move that is killed is completed by the next one', async (t) => {
     for (const last of ['', 'chains: 1\n', 'crls: 0\n', undefined]) {
       if (last === undefined) await release()
       const child = spawnMain(t, home, ['move', '--to', to])
-      const exited = once(child, 'exit')
+      const exited = once(child, 'close')
       let output = ''
       child.stdout?.on('data', (lines) => {
         output += lines
