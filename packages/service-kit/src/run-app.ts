@@ -44,14 +44,6 @@ export interface Running {
   close(): Promise<void>
 }
 
-/** An app that does on request what signals have it do. */
-export interface RunningApp extends Running {
-  /** Reloads, as on SIGHUP. Returns whether the configuration was taken up. */
-  reload(): Promise<boolean>
-  /** Stops, as on SIGTERM, and ends the process. */
-  stop(): void
-}
-
 /**
  * Listens, and stops on SIGTERM, SIGINT or an unexpected error: pending requests are answered and idle
  * connections are closed. After SIGTERM new requests are answered for a moment, too, if the app has the
@@ -59,7 +51,7 @@ export interface RunningApp extends Running {
  *
  * @throws ConfigError CONFIG_LISTEN_FAILED
  */
-export async function runApp(options: RunOptions): Promise<RunningApp> {
+export async function runApp(options: RunOptions): Promise<Running> {
   const { app, port, log, graceMs = GRACE_MS, drainMs = DRAIN_MS, onReload, onClose } = options
   // For `localhost`, Fastify opens a second listener, which would not get renewed certificates.
   const host = options.host === 'localhost' ? '127.0.0.1' : options.host
@@ -79,13 +71,11 @@ export async function runApp(options: RunOptions): Promise<RunningApp> {
     await app.close().finally(() => clearInterval(sweep))
     await onClose?.()
   }
-  const reload = () => reloadWith(options)
+  const reload = () => void reloadWith(options)
   if (onReload) process.on('SIGHUP', reload)
   const signals = closeOnSignal({ ...options, graceMs }, close)
   return {
     url,
-    reload,
-    stop: signals.stop,
     async close() {
       signals.uninstall()
       await close()
@@ -115,46 +105,36 @@ export const draining = fp(
   { name: 'service-kit/draining', dependencies: ['service-kit/health'] },
 )
 
-/** Closes and ends the process on a signal, an unexpected error, or when `stop` is called. */
+/** Closes and ends the process on a signal or an unexpected error. */
 function closeOnSignal(
   { log, graceMs, onReload }: RunOptions & { readonly graceMs: number },
   close: (isDraining: boolean) => Promise<void>,
-): { stop(): void; uninstall(): void } {
-  let isStopping = false
-  const signals = closeWithGrace(
+): ReturnType<typeof closeWithGrace> {
+  return closeWithGrace(
     {
       delay: graceMs,
       logger: log,
       ...(onReload && { skip: ['SIGHUP'] }),
     },
-    async ({ signal, err, manual }) => {
-      isStopping = true
+    async ({ signal, err }) => {
       if (err) log.fatal({ err }, 'unexpected error, stopping')
       else log.info({ signal }, 'stopping')
       // Who presses Ctrl-C has no balancer to wait for.
-      const stopped = close(manual || signal === 'SIGTERM')
+      const stopped = close(signal === 'SIGTERM')
       stopping.push(stopped)
       await stopped
       log.info('stopped')
       await Promise.all(stopping)
     },
   )
-  return {
-    stop() {
-      if (!isStopping) void signals.close()
-    },
-    uninstall: signals.uninstall,
-  }
 }
 
-async function reloadWith({ log, onReload }: RunOptions): Promise<boolean> {
+async function reloadWith({ log, onReload }: RunOptions): Promise<void> {
   try {
     await onReload?.()
     log.info('configuration reloaded')
-    return true
   } catch (error) {
     log.error({ err: error }, 'configuration not reloaded, the old one stays')
-    return false
   }
 }
 
