@@ -81,8 +81,6 @@ const ERRORS = [
   HTTP_ERRORS,
   FASTIFY_ERRORS,
 ]
-/** People get a page instead of problem+json. */
-const PROBLEMS = { docsUrl: ERRORS_PATH, page: sendProblemPage }
 
 /** The parts that are not configured; tests replace them. */
 export interface AppDeps {
@@ -179,10 +177,10 @@ export async function buildApi(options: AccessOptions, deps: AppDeps): Promise<F
 
 /** The app of `server.plainHttp`: certificates and lists of the CA, and responses to challenges. */
 export async function buildPlainApp(app: FastifyInstance, { log }: AppDeps) {
-  const plain = createServer({ log }, { tls: 'off' }, () => false, {})
+  const plain = createServer({ log }, { tls: 'off' }, () => false)
   await plain.register(requestTelemetry, {})
   await plain.register(problems, { statusOf: STATUS_OF })
-  await plain.register(strictHttp, {})
+  await plain.register(strictHttp)
   plain.decorate('ca', app.ca)
   plain.decorate('challenges', app.challenges)
   await plain.register(caRoutes)
@@ -194,10 +192,9 @@ function createServer(
   { log }: AppDeps,
   { tls }: Pick<CertServiceConfig['server'], 'tls'>,
   isProxy: (address: string) => boolean,
-  problems: Partial<typeof PROBLEMS> = PROBLEMS,
 ): FastifyInstance {
   const app = Fastify({
-    ...appOptions(log, problems),
+    ...appOptions(log),
     loggerInstance: log as FastifyBaseLogger,
     // The plugin of its own TLS provides the credentials.
     ...(!isPlain(tls) && { https: serverTlsOptions() }),
@@ -218,8 +215,12 @@ async function registerHttp(app: FastifyInstance, deps: AppDeps): Promise<void> 
   await app.register(forwardedAddresses)
   const telemetry = { traceRequests, fieldsOf: logFields, isRoutine }
   await app.register(requestTelemetry, { ...(metrics && { metrics }), ...telemetry })
-  await app.register(problems, { statusOf: STATUS_OF, ...PROBLEMS })
-  await app.register(strictHttp, { docsUrl: ERRORS_PATH })
+  await app.register(problems, {
+    statusOf: STATUS_OF,
+    docsUrl: ERRORS_PATH,
+    page: sendProblemPage,
+  })
+  await app.register(strictHttp)
   await app.register(errorReference, { path: ERRORS_PATH, tables: ERRORS })
   await app.register(openapi, {
     title: 'Gatehouse cert-service',
@@ -227,7 +228,7 @@ async function registerHttp(app: FastifyInstance, deps: AppDeps): Promise<void> 
     description: 'TLS certificates over HTTP.',
     securitySchemes: SECURITY_SCHEMES,
   })
-  await app.register(health, { metrics, docsUrl: ERRORS_PATH })
+  await app.register(health, { metrics })
 }
 
 function sendProblemPage(problem: Problem, request: FastifyRequest, reply: FastifyReply) {

@@ -91,11 +91,9 @@ export interface AppDeps
  */
 export async function buildApp(config: ForwardAuthConfig, deps: AppDeps): Promise<FastifyInstance> {
   const { basePath, tls } = config.server
-  // Absolute, because checks are answered for hosts that have no such page, or another one.
-  const docsUrl = () => `${app.sites.list[0]?.authOrigin ?? ''}${basePath}/errors`
   const http = { maxHeaderSize: HEADER_LIMIT }
   const app = Fastify({
-    ...appOptions(deps.log, { docsUrl, page: problemPage }),
+    ...appOptions(deps.log),
     ...(tls ? { https: { ...httpsOptions(tls), ...http } } : { http }),
     bodyLimit: BODY_LIMIT,
     requestTimeout: REQUEST_TIMEOUT,
@@ -107,7 +105,7 @@ export async function buildApp(config: ForwardAuthConfig, deps: AppDeps): Promis
     await app.register(clock, { clock: app.authStore.clock })
     await app.register(reload)
     await app.register(ownTls, config.server)
-    await registerHttp(app, config, deps, docsUrl)
+    await registerHttp(app, config, deps)
     await registerServices(app, config, deps)
     await registerRoutes(app, basePath)
     await app.register(draining)
@@ -124,8 +122,9 @@ async function registerHttp(
   app: FastifyInstance,
   { server: { basePath }, log }: ForwardAuthConfig,
   { metrics, traceRequests }: AppDeps,
-  docsUrl: () => string,
 ): Promise<void> {
+  // Absolute, because checks are answered for hosts that have no such page, or another one.
+  const docsUrl = () => `${app.sites.list[0]?.authOrigin ?? ''}${basePath}/errors`
   await app.register(requestTelemetry, {
     ...(metrics && { metrics }),
     traceRequests,
@@ -133,7 +132,7 @@ async function registerHttp(
     ...(log.checks === 'refused' && { isRoutine }),
   })
   await app.register(problems, { statusOf: STATUS_OF, docsUrl, page: problemPage })
-  await app.register(strictHttp, { docsUrl })
+  await app.register(strictHttp)
   await app.register(errorReference, { path: `${basePath}/errors`, tables: ERROR_TABLES })
   // Before `openapi`, which describes every route that it may: other spellings are not documented.
   app.addHook('onRoute', (route) => {
@@ -148,7 +147,7 @@ async function registerHttp(
     description: 'Single sign-on for apps behind a reverse proxy.',
     securitySchemes: SECURITY_SCHEMES,
   })
-  await app.register(health, { metrics, docsUrl })
+  await app.register(health, { metrics })
   await app.register(auth, { bearer })
 }
 

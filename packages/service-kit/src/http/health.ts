@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Type } from 'typebox'
 import type { Metrics } from '../telemetry/metrics.ts'
-import { ownProblem, type ProblemOptions, ProblemSchema, sendProblem } from './problem.ts'
+import { ownProblem, ProblemSchema, sendProblem } from './problem.ts'
 
 /** The state that one part of a service reports. */
 export interface HealthReport {
@@ -25,8 +25,6 @@ export interface Readiness {
 export interface HealthOptions {
   /** Registry for the metrics `gatehouse_ready` and `gatehouse_degraded`. */
   readonly metrics?: Metrics | undefined
-  /** The URL of the documentation, as for `problems`. */
-  readonly docsUrl?: ProblemOptions['docsUrl']
 }
 
 declare module 'fastify' {
@@ -50,7 +48,7 @@ const MAX_PARTS = 100
  * do its work, and otherwise 503 with the reason. A service that is closing is not ready.
  */
 export const health = fp<HealthOptions>(
-  async (app: FastifyInstance, { metrics, docsUrl }) => {
+  async (app: FastifyInstance, { metrics }) => {
     const checks: (() => HealthReport)[] = []
     let isDraining = false
     app.decorate('addHealthCheck', (check) => void checks.push(check))
@@ -69,10 +67,10 @@ export const health = fp<HealthOptions>(
     app.get('/readyz', { logLevel: 'warn', schema: READINESS }, async (request, reply) => {
       const { ready, reason = 'starting', degraded } = app.readiness()
       if (ready) return { status: 'ready', degraded: withoutNames(degraded, request.headers) }
-      return sendProblem(reply, ownProblem('NOT_READY', 503, REASONS[reason], docsUrl))
+      return sendProblem(reply, ownProblem(app, 'NOT_READY', 503, REASONS[reason]))
     })
   },
-  { name: 'service-kit/health' },
+  { name: 'service-kit/health', dependencies: ['service-kit/problems'] },
 )
 
 const LIVENESS = {

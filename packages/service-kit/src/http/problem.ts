@@ -8,6 +8,10 @@ import { prefersPage } from './navigation.ts'
 import { describeMediaType, fieldErrors } from './validation.ts'
 
 declare module 'fastify' {
+  interface FastifyInstance {
+    /** The options of {@link problems}, once it is registered. */
+    readonly problemOptions?: ProblemOptions
+  }
   interface FastifyContextConfig {
     /** Whether a route is for people, whatever their browser says: its problems are pages. */
     readonly isPage?: boolean
@@ -86,7 +90,7 @@ const MEANT_FOR_CLIENTS = /^(FST|AUTH)_/
 function toProblem(
   error: ClientError | undefined,
   requestId: string,
-  { statusOf, docsUrl }: ProblemOptions,
+  { statusOf = {}, docsUrl }: Partial<ProblemOptions> = {},
 ): Problem {
   const code = String(error?.code)
   const status = statusOfError(error, statusOf)
@@ -125,28 +129,24 @@ export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply
 
 /** A problem that a service answers by itself. */
 export function ownProblem(
+  { problemOptions }: Pick<FastifyInstance, 'problemOptions'>,
   code: keyof typeof HTTP_ERRORS,
   status: number,
   detail: string,
-  docsUrl?: ProblemOptions['docsUrl'],
 ): Problem {
-  return { type: typeUrl(code, docsUrl), title: HTTP_ERRORS[code].title, status, detail, code }
+  const type = typeUrl(code, problemOptions?.docsUrl)
+  return { type, title: HTTP_ERRORS[code].title, status, detail, code }
 }
 
 /** Answers an error with its problem, and logs the error itself. */
-export function answerError(
-  error: unknown,
-  reply: FastifyReply,
-  options: ProblemOptions,
-): FastifyReply {
-  const { request } = reply
+export function answerError(error: unknown, reply: FastifyReply): FastifyReply {
+  const { request, server } = reply
   if (request.raw.destroyed && (error as ClientError | undefined)?.code === 'ECONNRESET') {
     request.log.info('client hung up before its request was complete')
-    const problem = ownProblem('HTTP_INVALID', 400, 'The body is not whole.', options.docsUrl)
-    return sendProblem(reply, problem)
+    return sendProblem(reply, ownProblem(server, 'HTTP_INVALID', 400, 'The body is not whole.'))
   }
   const described = describeError(error, request)
-  const problem = toProblem(described, request.id, options)
+  const problem = toProblem(described, request.id, server.problemOptions)
   const isOurs = problem.requestId !== undefined
   const level = problem.code === 'INTERNAL' ? 'error' : isOurs ? 'warn' : 'debug'
   request.log[level]({ err: error, code: problem.code }, 'request refused')
@@ -156,12 +156,13 @@ export function answerError(
     if (described?.headers) reply.headers(described.headers)
     if (described?.location !== undefined) reply.header('location', described.location)
   }
-  return answer(problem, reply, options)
+  return answer(problem, reply)
 }
 
 /** Answers with a problem, or its page. An error of the page must not reach Fastify, which would send its message. */
-function answer(problem: Problem, reply: FastifyReply, { page }: ProblemOptions): FastifyReply {
-  const { request } = reply
+function answer(problem: Problem, reply: FastifyReply): FastifyReply {
+  const { request, server } = reply
+  const { page } = server.problemOptions ?? {}
   request.problem = problem
   try {
     if (page && (request.routeOptions.config.isPage || prefersPage(request)))
@@ -176,26 +177,26 @@ function answer(problem: Problem, reply: FastifyReply, { page }: ProblemOptions)
 export const problems = fp<ProblemOptions>(
   async (app: FastifyInstance, options) => {
     const methods = createMethodTable()
+    app.decorate('problemOptions', options)
     app.decorateRequest('problem', undefined)
     app.addHook('onRoute', ({ url, method }) => methods.add(url, method))
-    app.setErrorHandler((error, _, reply) => answerError(error, reply, options))
+    app.setErrorHandler((error, _, reply) => answerError(error, reply))
     app.setNotFoundHandler((request, reply) => {
       const supported = methods.allowedFor(request.url)
       // A route that found nothing allows the method.
       const allowed = supported.includes(request.method) ? [] : supported
       if (allowed.length > 0) reply.header('allow', allowed.join(', '))
-      const problem = nothingThere(allowed, options.docsUrl)
-      return answer(problem, reply, options)
+      return answer(nothingThere(app, allowed), reply)
     })
   },
   { name: 'service-kit/problems' },
 )
 
-function nothingThere(allowed: readonly string[], docsUrl: ProblemOptions['docsUrl']): Problem {
+function nothingThere(app: FastifyInstance, allowed: readonly string[]): Problem {
   if (allowed.length === 0)
-    return ownProblem('NOT_FOUND', 404, 'There is nothing at this path.', docsUrl)
+    return ownProblem(app, 'NOT_FOUND', 404, 'There is nothing at this path.')
   const detail = `This path answers ${allowed.join(', ')}.`
-  return ownProblem('METHOD_NOT_ALLOWED', 405, detail, docsUrl)
+  return ownProblem(app, 'METHOD_NOT_ALLOWED', 405, detail)
 }
 
 /** The status of an error that clients may know about; undefined for any other error. */

@@ -15,13 +15,7 @@ import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { Compile, type XSchema } from 'typebox/schema'
 import { suggest } from '../suggest.ts'
-import {
-  answerError,
-  ownProblem,
-  type Problem,
-  type ProblemOptions,
-  sendProblem,
-} from './problem.ts'
+import { answerError, ownProblem, type Problem, sendProblem } from './problem.ts'
 import { describeErrors, MAX_ERRORS, type RawError } from './validation.ts'
 
 /** Leaves out Fastify's lines about requests, since `requestTelemetry` logs one line for each. */
@@ -35,7 +29,7 @@ class QuietLogController extends LogController {
  * Options for `Fastify()`: the logger, strict validation, and problems also for errors before a route
  * is found.
  */
-export function appOptions(log: Logger, options: Omit<ProblemOptions, 'statusOf'> = {}) {
+export function appOptions(log: Logger) {
   return {
     // What still arrives while the service stops is answered, on a connection that then closes.
     return503OnClosing: false,
@@ -51,9 +45,11 @@ export function appOptions(log: Logger, options: Omit<ProblemOptions, 'statusOf'
       },
     },
     frameworkErrors: (error, _, reply) => {
-      answerError(error, reply, { statusOf: {}, ...options })
+      answerError(error, reply)
     },
-    clientErrorHandler: (error, socket) => refuseConnection(error, socket, options.docsUrl),
+    clientErrorHandler(this: FastifyInstance, error, socket) {
+      refuseConnection(error, socket, this)
+    },
     schemaErrorFormatter: (errors) => new Error(describeErrors(errors as never)),
   } satisfies FastifyServerOptions
 }
@@ -125,11 +121,11 @@ const CLIENT_ERRORS: Readonly<Record<string, number>> = {
 function refuseConnection(
   error: NodeJS.ErrnoException,
   socket: Socket,
-  docsUrl: ProblemOptions['docsUrl'],
+  app: FastifyInstance,
 ): void {
   const status = CLIENT_ERRORS[error.code ?? ''] ?? 400
   const title = STATUS_CODES[status] ?? ''
-  const body = JSON.stringify(ownProblem('HTTP_INVALID', status, `${title}.`, docsUrl))
+  const body = JSON.stringify(ownProblem(app, 'HTTP_INVALID', status, `${title}.`))
   // Nothing can be sent after a reset, or in the middle of an answer.
   const response = (socket as Socket & { _httpMessage?: ServerResponse })._httpMessage
   if (socket.writable && error.code !== 'ECONNRESET' && !response?.headersSent)
@@ -145,34 +141,34 @@ function refuseConnection(
  * Refuses requests that a proxy may interpret differently: those with two Host headers, and those
  * with an encoded body. Sets `X-Content-Type-Options: nosniff` on every answer.
  */
-export const strictHttp = fp<Pick<ProblemOptions, 'docsUrl'>>(
-  async (app: FastifyInstance, { docsUrl }) => {
+export const strictHttp = fp(
+  async (app: FastifyInstance) => {
     app.addHook('onRequest', (request, reply, done) => {
       reply.header('x-content-type-options', 'nosniff')
-      const problem = faultOf(request, docsUrl)
+      const problem = faultOf(request)
       if (problem) return sendProblem(reply.header('connection', 'close'), problem)
       // Some clients send a content type without a body.
       if (request.method === 'DELETE' && !hasBody(request)) delete request.headers['content-type']
       done()
     })
   },
-  { name: 'service-kit/strict-http' },
+  { name: 'service-kit/strict-http', dependencies: ['service-kit/problems'] },
 )
 
-function faultOf(request: FastifyRequest, docsUrl: ProblemOptions['docsUrl']): Problem | undefined {
-  const { headers, raw } = request
+function faultOf(request: FastifyRequest): Problem | undefined {
+  const { headers, raw, server } = request
   if (isRepeated(raw.rawHeaders, 'host'))
-    return ownProblem('HTTP_INVALID', 400, 'The request has more than one Host header.', docsUrl)
+    return ownProblem(server, 'HTTP_INVALID', 400, 'The request has more than one Host header.')
 
   const transfer = headers['transfer-encoding']
   if (transfer !== undefined && transfer.trim().toLowerCase() !== 'chunked') {
     const detail = 'The body has a transfer coding other than `chunked`.'
-    return ownProblem('HTTP_ENCODING', 501, detail, docsUrl)
+    return ownProblem(server, 'HTTP_ENCODING', 501, detail)
   }
   const encoding = headers['content-encoding'] ?? 'identity'
   if (encoding.trim().toLowerCase() === 'identity' || !readsBody(request)) return undefined
   const detail = 'The body has a `Content-Encoding`; send it without one.'
-  return ownProblem('HTTP_ENCODING', 415, detail, docsUrl)
+  return ownProblem(server, 'HTTP_ENCODING', 415, detail)
 }
 
 /**

@@ -19,7 +19,8 @@ import { manualClock } from '../../src/testing.ts'
 t.test('health', async (t) => {
   let state: HealthReport = { degraded: ['issuer corp'] }
   const app = Fastify()
-  await app.register(health, { docsUrl: '/errors' })
+  await app.register(problems, { statusOf: {}, docsUrl: '/errors' })
+  await app.register(health, {})
   app.addHealthCheck(() => state)
 
   t.strictSame((await app.inject('/healthz')).json(), { status: 'ok' })
@@ -55,6 +56,7 @@ t.test('health checks of plugins', async (t) => {
   const metrics = createMetrics({ service: 'test', version: '0' })
   let store: HealthReport = {}
   const app = Fastify()
+  await app.register(problems, { statusOf: {} })
   await app.register(health, { metrics })
   const closing: Readiness[] = []
   app.addHook('onClose', async () => void closing.push(app.readiness()))

@@ -12,9 +12,9 @@ async function start(t: Test) {
   const lines: string[] = []
   const stream = { write: (line: string) => void lines.push(line) }
   const log = createLogger({ level: 'info', format: 'json', name: 'test', stream })
-  const app = Fastify(appOptions(log, { docsUrl })) as unknown as FastifyInstance
+  const app = Fastify(appOptions(log)) as unknown as FastifyInstance
   await app.register(problems, { statusOf: {}, docsUrl })
-  await app.register(strictHttp, { docsUrl })
+  await app.register(strictHttp)
   const body = Type.Object({ a: Type.Integer() })
   app.post('/items', { schema: { body } }, async () => ({ ok: true }))
   app.delete('/items', async (_request, reply) => reply.code(204).send())

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
 import { clock } from '../../src/clock.ts'
-import { health, trust } from '../../src/http/index.ts'
+import { health, problems, trust } from '../../src/http/index.ts'
 import { createTrust, type Peer } from '../../src/http/server.ts'
 import { reload } from '../../src/reload.ts'
 import { createLogger } from '../../src/telemetry/log.ts'
@@ -104,6 +104,7 @@ async function start(t: Test, trustedProxies: string[] | undefined, zone: Zone) 
     }),
   })
   await app.register(clock, { clock: time })
+  await app.register(problems, { statusOf: {} })
   await app.register(health)
   await app.register(reload)
   await app.register(trust, { server: { trustedProxies }, lookup })
@@ -203,6 +204,7 @@ t.test(
     const time = manualClock()
     const app = Fastify()
     await app.register(clock, { clock: time })
+    await app.register(problems, { statusOf: {} })
     await app.register(health)
     await app.register(reload)
     let isReady = false

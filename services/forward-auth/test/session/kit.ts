@@ -1,7 +1,7 @@
 import type { Provider, SignedIn } from '@gatehouse/identity-providers'
 import { fromClaims } from '@gatehouse/profile'
 import { clock as clockPlugin } from '@gatehouse/service-kit/clock'
-import { health, trust } from '@gatehouse/service-kit/http'
+import { health, problems, trust } from '@gatehouse/service-kit/http'
 import { reload } from '@gatehouse/service-kit/lifecycle'
 import type { Metrics } from '@gatehouse/service-kit/telemetry'
 import { type ManualClock, manualClock, testFolder } from '@gatehouse/service-kit/testing'
@@ -140,6 +140,7 @@ export async function startInstance(
   }
   await app.register(clockPlugin, { clock })
   await app.register(reload)
+  await app.register(problems, { statusOf: {} })
   await app.register(health)
   await app.register(standIn('forward-auth/portals', 'portals', () => now.portals))
   await app.register(standIn('forward-auth/keys', 'keys', () => now.keys))
