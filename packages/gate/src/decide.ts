@@ -23,10 +23,7 @@ export interface Refusal {
 
 type Settings = HeaderSettings & { readonly groupFilter?: GroupFilter }
 
-/**
- * The sender of a request: a person with a session, or a program. Neither changes, so each result is
- * computed once; an error is not kept.
- */
+/** A person with a session, or a program. Neither changes, so each result is computed once; an error is not kept. */
 export abstract class Principal {
   readonly identity: Identity
   readonly subject: Subject
@@ -42,17 +39,10 @@ export abstract class Principal {
     this.#settings = settings
   }
 
-  /**
-   * Finds the reason why the principal is not admitted at all; undefined if they are.
-   *
-   * @param purpose - the policies that the route is known to be for; undefined if that is not known
-   */
+  /** The reason why the principal is not admitted at all. @param purpose - the policies that the route is for; undefined if not known */
   abstract refusal(host: Host, purpose: readonly Policy[] | undefined): Refusal | undefined
 
-  /**
-   * Whether the principal meets the condition of a policy. The result of the last one is kept, unless it depends
-   * on what the request calls.
-   */
+  /** Whether the condition of a policy holds. The last result is kept, unless it depends on what the request calls. */
   meets(policy: Policy, mcp?: () => McpCall | undefined): boolean {
     if (policy.condition?.readsMcp) return policy.condition.holds({ ...this.subject, mcp: mcp?.() })
     if (this.#policy !== policy) {
@@ -62,10 +52,7 @@ export abstract class Principal {
     return this.#isMet
   }
 
-  /**
-   * The caller in logs: `corp:ada` for a person and for whatever acts for her, `psk:ci` for an API key,
-   * `jwt:<issuer>:<subject>` for a token.
-   */
+  /** The caller in logs: `corp:ada` for a person and what acts for her, `psk:ci` for a key, or `jwt:<issuer>:<subject>`. */
   get caller(): string {
     const { method, profile } = this.identity
     if (method === 'psk') return profile.id
@@ -123,10 +110,7 @@ export function createGroupFilter(
   let warned = Number.NEGATIVE_INFINITY
   return {
     hosts: rows.map((row) => compileHosts(row.hosts)),
-    /**
-     * The groups that apps of a row (0: no row) may know, if they fit into headers: all, those that the portal names,
-     * or none.
-     */
+    /** The groups that apps of a row (0: none) may know, if they fit into headers: all, those that the portal names, or none. */
     narrow(row: number, personGroups: readonly string[]) {
       const shared = personGroups.filter((group) => lists[row]?.some((isOf) => isOf(group)))
       const relevant = shared.filter((group) => policyGroups.has(group))
@@ -140,7 +124,6 @@ export function createGroupFilter(
   }
 }
 
-/** The result of a check. */
 export type Decision =
   /** Passes with the identity of the principal. */
   | { readonly outcome: 'allow' }
@@ -157,14 +140,12 @@ const ALLOW: Decision = { outcome: 'allow' }
 const ANONYMOUS: Decision = { outcome: 'anonymous' }
 const PREFLIGHT: Decision = { outcome: 'preflight' }
 
-/** The request of a check, and who sends it. */
 interface CheckInput {
   /** Whether preflights pass without a session. */
   readonly preflight: boolean
   readonly host: Host
   /** The principal; undefined if nobody is signed in and no program is known. */
   readonly principal: Principal | undefined
-  /** The result of the rules. */
   readonly admission: Admission
   /** Returns the MCP call of the request; undefined if that is not known. Called only for a condition that asks for it. */
   mcp?(): McpCall | undefined

@@ -41,10 +41,7 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
   readonly scheme: 'http' | 'https'
   /** The origin of the app, such as `https://app.example.com`, without the default port (RFC 6454 section 6.2). */
   readonly origin: string
-  /**
-   * Path and query as they are sent: printable ASCII and other bytes, a `/` first, a backslash only in the
-   * query, no fragment.
-   */
+  /** Path and query as sent: printable ASCII and other bytes, a `/` first, a backslash only in the query, no fragment. */
   readonly target: string
   readonly #headers: IncomingHttpHeaders
   readonly #urlHeader: string | undefined
@@ -102,10 +99,7 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
     return this.#routing
   }
 
-  /**
-   * The header that names another call than the body, which servers of MCP 2026-07-28 refuse as well; undefined if
-   * none does.
-   */
+  /** The header that names another call than the body, which servers of MCP 2026-07-28 refuse too; undefined if none does. */
   mismatch(method: string | undefined, name: string | undefined): string | undefined {
     const { 'mcp-method': namedMethod, 'mcp-name': named } = this.#headers
     if (namedMethod !== undefined && namedMethod !== method) return 'Mcp-Method'
@@ -120,11 +114,7 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
   }
 }
 
-/**
- * Reads a request that a proxy sends on for a resource, in place of asking about it: its URL is that of the resource.
- *
- * @throws GateError FWA_HOST_UNKNOWN
- */
+/** Reads a request that a proxy sends on for a resource: its URL is that of the resource. @throws GateError FWA_HOST_UNKNOWN */
 export function readForResource<Site extends SignInSite>(
   { origin, path }: Readonly<Record<'origin' | 'path', string>>,
   { method = '', headers }: ProxyRequest,
@@ -254,12 +244,7 @@ function invalid(source: string, what: string, { scheme, host, target }: Unvalid
 /** Names that {@link foldName} leaves as they are, but for upper case. */
 const UNFOLDED = /^[a-z0-9-]*$/i
 
-/**
- * Makes a guard against other spellings of headers, which proxies let through.
- *
- * @param names - in lower case
- * @returns a function of names and values in turn that throws FWA_HEADER_ALIAS
- */
+/** Makes a guard, which throws FWA_HEADER_ALIAS, against other spellings of headers. @param names - in lower case */
 export function createAliasGuard(
   names: readonly string[],
 ): (rawHeaders: readonly string[]) => void {
@@ -280,11 +265,7 @@ export function createAliasGuard(
   }
 }
 
-/**
- * The readers of the request that a proxy asks about.
- *
- * @throws GateError FWA_HEADER_INVALID, FWA_HOST_UNKNOWN
- */
+/** @throws GateError FWA_HEADER_INVALID, FWA_HOST_UNKNOWN */
 export const READERS: Readonly<Record<RequestSource, ForwardedReader>> = {
   'x-forwarded': readForwarded,
   'x-original': readOriginal,

@@ -48,7 +48,6 @@ import {
   toolRulesFor,
 } from './rules.ts'
 
-/** The sender of a request, their address and the time. */
 export interface Sender {
   /** The principal; undefined if nobody is signed in and no program is known. */
   readonly principal: Principal | undefined
@@ -74,7 +73,6 @@ interface CheckContext extends Omit<Sender, 'principal'> {
 export class Gate {
   readonly name: string
   readonly preflight: boolean
-  /** The policies by name. */
   readonly policies: ReadonlyMap<string, Policy>
   /** The rules that requests must meet; the first one that fits decides. */
   readonly rules: readonly AccessRule[]
@@ -95,10 +93,8 @@ export class Gate {
   readonly headerNames: readonly string[]
   /** The headers of a 200 without an identity: all that are configured, empty. */
   readonly anonymousHeaders: CheckHeaders
-  /** The body of a 200. */
   readonly body: string | Buffer
   readonly #programs: Programs
-  /** Finds the policy of a route by the query of a check. */
   readonly readPolicy = createPolicyReader(this)
   readonly #refuseAliases: (rawHeaders: readonly string[]) => void
 
@@ -146,11 +142,7 @@ export class Gate {
     this.programs = this.#programs
   }
 
-  /**
-   * Reads the request that a proxy asks about.
-   *
-   * @throws GateError FWA_HEADER_ALIAS, FWA_HEADER_INVALID, FWA_HOST_UNKNOWN
-   */
+  /** Reads the request that a proxy asks about. @throws GateError FWA_HEADER_ALIAS, FWA_HEADER_INVALID, FWA_HOST_UNKNOWN */
   read<Site extends { readonly authOrigin: string }>(
     source: RequestSource,
     request: ProxyRequest,
@@ -169,11 +161,7 @@ export class Gate {
     )
   }
 
-  /**
-   * Reads a request that goes to a resource through Gatehouse.
-   *
-   * @throws GateError FWA_HEADER_ALIAS, FWA_HOST_UNKNOWN
-   */
+  /** Reads a request that goes to a resource through Gatehouse. @throws GateError FWA_HEADER_ALIAS, FWA_HOST_UNKNOWN */
   readForResource<Site extends { readonly authOrigin: string }>(
     resource: Resource,
     request: ProxyRequest,
@@ -183,7 +171,6 @@ export class Gate {
     return readForResource(resource, request, sites)
   }
 
-  /** The resource that a request is for. */
   resourceAt(forwarded: ForwardedRequest<unknown>): Resource | undefined {
     const { resources } = this.programs
     if (resources.length === 0) return undefined
@@ -247,11 +234,7 @@ export class Gate {
     return [...new Set([...resource.scopes, ...fewest.filter((scope) => resource.offers(scope))])]
   }
 
-  /**
-   * Decides whether a program may do what a scope is for at a host of Gatehouse's own, and says who it is.
-   *
-   * @throws AuthError if credentials are not valid
-   */
+  /** Decides whether a program may do what a scope is for at a host of Gatehouse itself. @throws AuthError */
   async checkProgram(request: Credentials, host: Host, scope: string, now: number) {
     const principal = await this.#programs.find(request, undefined)
     const demanded = [createPolicy(scope, `Scope(${JSON.stringify(scope)})`)]
@@ -273,7 +256,6 @@ export class Gate {
     return !isKey && (decision.refusal.wantedScopes ?? []).length > 0
   }
 
-  /** Whether a rule names a method of MCP. */
   namesMethod(method: string): boolean {
     return this.rules.some(({ config }) =>
       config.mcpMethods?.some((pattern) => pattern !== '*' && compilePattern(pattern)(method)),
@@ -364,14 +346,10 @@ export function ruledRequest(
 
 const MAX_QUERIES = 200
 
-/** The parts of a gate by which the policy of a route is found. */
 type NamedPolicies = Pick<Gate, 'name' | 'policies'>
 type PolicyFinder = () => Policy | undefined
 
-/**
- * Makes a function that finds the policy of a route: `?policy=` names one of the portal, and `?if=` is a
- * condition itself. Undefined for an empty query and for `any`. It keeps the last queries, errors too.
- */
+/** Finds policies of routes: the one that `?policy=` names, or the condition of `?if=`. Keeps the last queries, errors too. */
 export function createPolicyReader(gate: NamedPolicies) {
   const queries = new LRUCache<string, PolicyFinder>({
     max: MAX_QUERIES,

@@ -35,10 +35,7 @@ const PRESET_ROWS: Readonly<Record<Preset, readonly HeaderRow[]>> = {
 /** A configured header, and the entry of the list that it comes from. */
 export type HeaderEntry = HeaderRow & { readonly entry: number }
 
-/**
- * The headers that a portal sends. A header of the list replaces the one of that name in a preset;
- * other duplicates are kept, for the fault that they are.
- */
+/** A header of the list replaces the one of that name in a preset; other duplicates stay, for the fault that they are. */
 export function headerRows(headers: HeadersConfig): readonly HeaderEntry[] {
   const entries: readonly (Preset | HeaderRow)[] = [headers].flat()
   const listedNames = new Set(

@@ -11,7 +11,6 @@ type UserOf = (identity: Identity) => string
 /** The person that the app is told about, or a program as a profile with an ID only. */
 export interface Identity {
   readonly method: ConditionCaller['method']
-  /** Name of the portal. */
   readonly portal: string
   readonly profile: Profile
   /** The groups that the app is told of. Default: all. */
@@ -104,10 +103,7 @@ function isOfPerson({ method }: Identity): boolean {
   return method === 'session' || method === 'agent'
 }
 
-/**
- * The user name that apps see: the subject, prefixed with its provider if the portal has several,
- * because two providers may use the same subject. That of a program is its ID.
- */
+/** The user name that apps see: the subject, prefixed if there are several providers, which may use the same one. */
 export function createUser(
   kind: (typeof USER_KINDS)[number] | undefined,
   hasSeveralProviders: boolean,
@@ -150,10 +146,7 @@ const SENDABLE = /^(?:[ -~]|\xc2[\xa0-\xbf]|[\xc3-\xf4][\x80-\xbf]{1,3})*$/
 
 const BODY = 'OK\n'
 
-/**
- * The body of a 200 with identity headers. Node.js writes headers as UTF-8 together with a body that
- * is a string, and as the bytes that they are together with a buffer.
- */
+/** The body of a 200. Node.js writes headers as UTF-8 with a body that is a string, and as their bytes with a buffer. */
 export function bodyFor(encoding: (typeof ENCODINGS)[number]): string | Buffer {
   return encoding === 'utf-8' ? Buffer.from(BODY) : BODY
 }
@@ -183,12 +176,7 @@ export interface AssertionSettings {
   readonly claims: readonly string[]
 }
 
-/**
- * The headers of a 200: every configured header, empty if there is no value, so that no header of
- * the client's own reaches the app. Those that change are empty.
- *
- * @param identity - undefined for a request without one: all configured headers are empty
- */
+/** Every configured header, empty if it has no value, so that none of the client reaches the app. Those that change are empty. */
 export function checkHeaders(
   { headers, dynamicHeaders }: HeaderSettings,
   identity: Identity | undefined,
@@ -252,7 +240,6 @@ function encodePercent(text: string): string {
   return text.replace(/[^\0-\x7f]|%|^ | $/gu, encodeURIComponent)
 }
 
-/** The bytes of UTF-8. */
 function encodeUtf8(text: string): string {
   if (!text.isWellFormed()) throw new TypeError('half a character has no UTF-8')
   return Buffer.from(text).toString('latin1')

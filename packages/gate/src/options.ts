@@ -369,7 +369,6 @@ export const gateOptions = {
 
 /** The options of a gate, with the names of what it belongs to. */
 export type GateConfig = Static<TObject<typeof gateOptions>> & {
-  /** Name of the portal. */
   readonly name: string
   /** The identity providers of the people who may pass. */
   readonly providers: readonly {

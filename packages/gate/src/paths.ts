@@ -1,8 +1,5 @@
 import { attempt } from '@gatehouse/net'
-/**
- * Whether something fits, whatever is unknown of a request: `maybe` if it does for some of what the
- * unknown may be.
- */
+/** Whether something fits; `maybe` if it does for some of what the unknown of a request may be. */
 export type Fit = 'yes' | 'no' | 'maybe'
 
 /** The path of a request, as far as all apps agree about it. */
@@ -127,10 +124,7 @@ function readSegment(written: string): { text: string; odd?: string } {
 
 const FOLDED = /^(?:\.*[a-z0-9_~-])+$/
 
-/**
- * A segment in the same form for all that some app takes for it: in upper or lower case, `+` as a space,
- * and without spaces around it and dots at its end.
- */
+/** A segment in one form for all that apps take it for: no case, `+` a space, no spaces around it, no dots at its end. */
 function fold(segment: string): string {
   if (FOLDED.test(segment)) return segment
   const text = segment.normalize('NFKD').toUpperCase().toLowerCase().replaceAll('+', ' ').trim()

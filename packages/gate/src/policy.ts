@@ -40,10 +40,7 @@ export function createPolicies(
   )
 }
 
-/**
- * Composes one policy for the demands of several on an authentication, its name being theirs with commas
- * between them. Undefined if there are no demands, or none that can be met together.
- */
+/** One policy for the demands of several on an authentication; undefined if there are none that can be met together. */
 export function combineStepUps(policies: readonly Policy[]): Policy | undefined {
   const demanding = [...new Set(policies)].filter(({ stepUp }) => stepUp)
   if (demanding.length <= 1) return demanding[0]

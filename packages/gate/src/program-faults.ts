@@ -18,7 +18,6 @@ import { createPolicies, type Policy } from './policy.ts'
 import { authOptionsOf, KEYS, scopeName } from './programs.ts'
 import { type AccessRule, ANYONE, createRules } from './rules.ts'
 
-/** The faults of `callers`. */
 export function checkCallers(
   { callers, policies, providers }: GateConfig,
   domains: Domains,
@@ -49,7 +48,6 @@ export function checkCallers(
   ]
 }
 
-/** The faults of names that no policy has. */
 export function checkNames(
   names: readonly string[],
   path: string,
@@ -139,11 +137,7 @@ function lockOf(
   return undefined
 }
 
-/**
- * The faults of `resources`.
- *
- * @param earlier - the resources of the portals before: a URL has one document of metadata
- */
+/** @param earlier - the resources of the portals before: a URL has one document of metadata */
 export function checkResources(
   { resources, callers, providers }: GateConfig,
   earlier: readonly ResourceConfig[],
@@ -184,7 +178,6 @@ export function checkResources(
   ])
 }
 
-/** The faults of the server behind a resource. */
 function checkUpstream({ upstream }: ResourceConfig): Fault[] {
   if (!upstream) return []
   const { url, caFile } = upstream

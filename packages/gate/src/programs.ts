@@ -33,13 +33,11 @@ const ANY_SCHEME = /^[\w-]*[\s:=]+/
 const DAY = 24 * 3_600_000
 const CLIENT_ID = /^[ -~]{1,256}$/
 
-/** A request as auth-core authenticates it. */
 type AuthenticatedRequest = Parameters<Authenticator['find']>[0]
 
 /** The beginning of the names of API keys for apps; those of tokens begin with their issuer. */
 export const KEYS = 'psk'
 
-/** The options of auth-core for the rows of a portal. */
 export function authOptionsOf({ keys, issuers }: CallersConfig): AuthOptions {
   return {
     ...(keys.length > 0 && {
@@ -158,7 +156,6 @@ export class Programs {
     return this.#programOf(caller, false)
   }
 
-  /** The program of a key, by its name. */
   findByKeyName(name: string): Principal | undefined {
     const caller = this.#callers?.findNamed(name)
     return caller && this.#programOf(caller, false)
@@ -245,10 +242,7 @@ export class Programs {
   }
 }
 
-/**
- * The resource that a path belongs to: the one with the longest URL. Undefined if it may belong to a
- * longer one.
- */
+/** The resource with the longest URL that a path belongs to; undefined if it may belong to a longer one. */
 export function resourceAt<R extends Pick<Resource, 'url' | 'origin' | 'paths'>>(
   resources: readonly R[],
   origin: string,
@@ -269,9 +263,7 @@ export function resourceAt<R extends Pick<Resource, 'url' | 'origin' | 'paths'>>
 export class Resource {
   readonly url: string
   readonly origin: string
-  /** The path of its URL. */
   readonly path: string
-  /** The paths at and below its URL. */
   readonly paths: PathPattern
   readonly metadataUrl: string
   /** The authorization servers; undefined if the portal issues its tokens. */
@@ -325,13 +317,11 @@ export class Resource {
         })
   }
 
-  /** Whether a client can ask for a scope. */
   offers(scope: string): boolean {
     return this.#scopeNames.has(scope)
   }
 }
 
-/** The paths at and below a URL. */
 export function pathsBelow({ pathname }: URL): PathPattern {
   return compilePath(`${decodeURIComponent(pathname).replace(/\/$/, '')}/*`)
 }

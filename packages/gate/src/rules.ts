@@ -16,15 +16,9 @@ type RoutePurpose = typeof ANYONE | readonly Policy[]
 export interface Admission {
   /** The policies of all rules that fit or may fit, up to the first one that fits. */
   readonly demanded: readonly Policy[]
-  /**
-   * The purpose of the first rule that fits. Undefined if it is not known, because a rule before it may fit
-   * and is for something else.
-   */
+  /** The purpose of the first rule that fits; undefined if an earlier one may fit and is for something else. */
   readonly purpose: RoutePurpose | undefined
-  /**
-   * Whether a rule names tools here, and no such rule fits for certain: then nobody may pass, whatever other
-   * rules say.
-   */
+  /** Whether rules name tools here and none fits for certain: then nobody may pass, whatever other rules say. */
   readonly isClosed?: true
   /** The rules that fit or may fit, up to the first one that fits. Default: none does. */
   readonly rules?: readonly RuleConfig[]
@@ -54,7 +48,6 @@ export interface AccessRule {
   readonly tools: readonly string[] | undefined
   /** Whether it is one of those that decide together who may list tools, since it is for some of them. */
   readonly isListed: boolean
-  /** The result for a request that it fits. */
   readonly admission: Admission
   /** The members that the rule has, each with its test. All of them must fit. */
   readonly tests: readonly (readonly [member: keyof RuleConfig, fits: Test])[]
@@ -91,10 +84,7 @@ function admissionOf(rule: RuleConfig, policies: ReadonlyMap<string, Policy>): A
   return { demanded, purpose: demanded, rules }
 }
 
-/**
- * Reads the rules in order, up to the first one that fits. If none does, a session is required, unless a rule
- * has closed the place.
- */
+/** Reads the rules up to the first that fits. If none does, a session is required, unless a rule has closed the place. */
 export function admissionFor(rules: readonly AccessRule[], request: RuledRequest): Admission {
   let possible: Admission[] | undefined
   let isClosed = false
@@ -269,10 +259,7 @@ export interface Shadowed {
   readonly winnerEntry?: string
 }
 
-/**
- * The rules and tools that never decide, because an earlier rule fits every request that they fit, or closes
- * their place.
- */
+/** The rules and tools that never decide: an earlier rule fits all that they fit, or closes their place. */
 export function shadowedRules(configs: readonly RuleConfig[]): Shadowed[] {
   const rules = configs.map(readPatterns)
   const coveringOf = (rule: Patterns, index: number) =>

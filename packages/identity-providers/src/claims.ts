@@ -21,10 +21,7 @@ export function lacksClaims(
   return paths.some((path) => path !== undefined && !take(idToken, path))
 }
 
-/**
- * The claims of a person: those of the ID token, and those of UserInfo that it lacks, with groups and
- * roles where they are configured.
- */
+/** The claims of the ID token, and those of UserInfo that it lacks, with groups and roles where they are configured. */
 export function mergeClaims(idToken: Claims, userInfo: Claims, paths: ClaimPaths): Claims {
   const { groupsClaim, rolesClaim } = paths
   const sources = [idToken, userInfo]
@@ -37,10 +34,7 @@ export function mergeClaims(idToken: Claims, userInfo: Claims, paths: ClaimPaths
   }
 }
 
-/**
- * `email` and `email_verified` come from the same source, or both name the same address. Only the ID token
- * says how and when the person signed in.
- */
+/** `email` and `email_verified` are of one source, or both name the same address. Only the ID token tells of the sign-in. */
 function merge(idToken: Claims, { acr, amr, auth_time, ...userInfo }: Claims): Claims {
   if (!('email' in idToken)) return { ...userInfo, ...withoutEmail(idToken) }
   const isSame = idToken.email === userInfo.email
@@ -51,10 +45,7 @@ function withoutEmail({ email, email_verified, verified_email, ...claims }: Clai
   return claims
 }
 
-/**
- * The profile of a person who is read again. A claim that was there before and is missing now is unknown:
- * it may be left out for other reasons. How the person signed in stays, unless that was done anew.
- */
+/** A claim that is missing now is unknown: it may be left out for other reasons. How they signed in stays, unless done anew. */
 export function profileAgain(provider: string, newClaims: Claims, storedProfile: Profile): Profile {
   // A copy without the claims whose reading throws.
   const { _claim_names: names, ...storedClaims }: Claims = { ...storedProfile.claims }
@@ -94,10 +85,7 @@ function withoutList(claims: Claims, { groupsClaim, rolesClaim }: ClaimPaths): C
   }, claims)
 }
 
-/**
- * The value at a path of names with dots between them, and the claims without it. A name may hold
- * dots itself: the longest name that leads to a value counts.
- */
+/** The value at a path, and the claims without it. A name may hold dots: the longest one that leads to a value counts. */
 function take(
   claims: unknown,
   path: string,

@@ -91,10 +91,7 @@ export async function discover(
   return { client: configureClient(), algorithms, configure: configureClient }
 }
 
-/**
- * Makes a second attempt to verify a token, with keys that are fetched again, if no known key verifies
- * it, as after a rotation. Tokens with unknown keys cause at most one request per cooldown.
- */
+/** Verifies again, with keys that are fetched again, if no known key fits, as after a rotation: once per cooldown. */
 export function createKeyRenewal({ now }: Clock) {
   let renewedAt = Number.NEGATIVE_INFINITY
 

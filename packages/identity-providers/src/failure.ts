@@ -51,10 +51,7 @@ const SENTENCES: Partial<Record<ProviderErrorCode, string>> = {
   FWA_PROVIDER_INVALID: 'sent an invalid response',
 }
 
-/**
- * Turns any error of a provider into a ProviderError. The cause is for the log and holds texts only,
- * since the errors of openid-client have codes and tokens attached.
- */
+/** The cause is for the log and holds texts only, since the errors of openid-client have codes and tokens attached. */
 export function toProviderError(title: string, error: unknown): ProviderError {
   const chain = causesOf(error)
   const providerError = chain.find((cause) => cause instanceof ProviderError)
@@ -72,10 +69,7 @@ const MAX_WORDS = 200
 /** Characters that could end a line or turn the direction of the text around it. */
 const INVISIBLE = /[\s\p{C}\p{Z}]+/gu
 
-/**
- * The description that the provider sent through the browser, for the person. Those of its other answers
- * are for the log: they tell about the client.
- */
+/** What the provider said through the browser, for the person. Its other answers tell about the client, and are for the log. */
 function wordsOf(chain: readonly Error[]): string | undefined {
   const answer = chain.find((cause) => cause instanceof AuthorizationResponseError)
   const words = answer?.error_description?.replace(INVISIBLE, ' ').trim() ?? ''
@@ -87,11 +81,7 @@ export function isOutage(error: unknown): boolean {
   return causesOf(error).some((cause) => cause instanceof NetError && OUTAGES.has(cause.code))
 }
 
-/**
- * Translates an error to what it says about a person who was asked about again.
- *
- * @param isUsing - whether a refresh token is used up if the answer was lost
- */
+/** What an error says of a person who was asked about again. @param isUsing - whether a lost answer uses a refresh token up */
 export function toReRead(
   title: string,
   thrown: unknown,

@@ -38,11 +38,7 @@ export function createProvider(config: ProviderConfig, deps: ProviderDeps): Prov
   return { name, title, icon: config.icon ?? kind.icon, color, stepsUp, ...behaviour }
 }
 
-/**
- * The person whose claims a provider has sent, as a sign-in reads them.
- *
- * @throws ProfileError PROFILE_ID_INVALID, PROFILE_CLAIMS_INVALID
- */
+/** The person whose claims a provider has sent. @throws ProfileError PROFILE_ID_INVALID, PROFILE_CLAIMS_INVALID */
 export function profileOf(config: ProviderConfig, claims: Claims): Profile {
   return fromClaims(config.name, readClaims(claims, {}, config as object, kindOf(config)))
 }

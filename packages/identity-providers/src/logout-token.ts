@@ -38,10 +38,7 @@ export const isId = (value: unknown): value is string =>
 
 const isTime = (value: unknown): value is number => Number.isFinite(value)
 
-/**
- * The claims of a logout token that keeps all rules but that of its signature, which keys are needed for.
- * @throws ProviderError FWA_LOGOUT_TOKEN
- */
+/** The claims of a logout token whose signature is not verified yet: that takes keys. @throws ProviderError FWA_LOGOUT_TOKEN */
 export function parseLogoutToken(token: string, expected: Expected): LogoutToken {
   if (token.length > MAX_LENGTH) throw refused(`it has more than ${MAX_LENGTH} characters`)
   const header = attempt(() => decodeProtectedHeader(token))

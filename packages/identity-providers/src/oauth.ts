@@ -69,11 +69,7 @@ export function inExchange<T>(exchange: Exchange, attempts: () => Promise<T>): P
   return exchanges.run(exchange, attempts)
 }
 
-/**
- * Exchanges the code of a callback for tokens (RFC 6749 section 4.1.3).
- *
- * @param nonce - of the ID token, for OpenID Connect
- */
+/** Exchanges the code of a callback for tokens (RFC 6749 section 4.1.3). @param nonce - of the ID token, if one comes */
 export function redeemCode(
   configuration: Configuration,
   callback: URL,

@@ -33,7 +33,6 @@ const CLOCK_SKEW_SECONDS = 30
 /** An answer that comes too late costs the session where refresh tokens are valid once, and nobody waits for it. */
 const MIN_REFRESH_TIMEOUT_MS = 30_000
 
-/** The options of every OpenID provider. */
 export type OidcOptions = ClaimPaths &
   Registration & {
     readonly title: string

@@ -125,9 +125,7 @@ interface StepUp {
 
 /** The further options of an authorization request. */
 export interface AuthorizationOptions {
-  /** Whether to offer another account. */
   readonly chooseAccount?: boolean
-  /** The demand to authenticate anew, or in another way. */
   readonly stepUp?: StepUp | undefined
   /** The `prompt` of a request for tokens that outlive the session at the provider (OpenID Connect Core section 11). */
   readonly offlinePrompt?: 'none' | 'consent' | undefined

@@ -162,10 +162,7 @@ function mcpOf({ mcp }: Subject, names: ArgumentNames) {
   }
 }
 
-/**
- * The arguments with these names. Reading one throws if its value is not known, or not to all servers alike: lenient ones
- * take the text `"true"` for true.
- */
+/** Reading an argument throws if its value is not known, or not to all servers alike: lenient ones take `"true"` for true. */
 function argumentsOf({ method, arguments: input }: McpCall, names: ArgumentNames) {
   const values = method === 'tools/call' && typeof input === 'object' ? input : undefined
   const readable = Object.create(null)
@@ -299,10 +296,7 @@ const FUNCTIONS = ['has', ...Object.keys(HANDLERS).map((signature) => signature.
 const METHODS = ['contains', 'startsWith', 'endsWith', 'size']
 const OPERATORS = ['[]', '==', '!=', '<', '<=', '>', '>=', 'in', '&&', '||', '?:', 'list']
 
-/**
- * Parses a condition: CEL limited to comparison, logic, lists and the functions and methods above.
- * The cost of loops, arithmetic and patterns is not bounded by the length of the condition.
- */
+/** Parses CEL limited to comparison, logic, lists, and what is listed above: the cost of the rest is not bounded by its length. */
 function parseCondition(source: string, context: 'person' | 'request') {
   if (source.length > MAX_LENGTH)
     throw new ProfileError(

@@ -53,12 +53,7 @@ const ID_TOKEN_MARKS = [
   ['typ', 'ID'],
 ] as const
 
-/**
- * Refuses a token that was issued for another purpose than access to an API (RFC 8725 section 3.12).
- * An issuer may sign such tokens with the same key, for the same audience.
- *
- * @throws AuthError AUTH_TOKEN_TYPE
- */
+/** Refuses a token for another purpose than an API (RFC 8725 section 3.12), which may have the same audience. @throws AuthError */
 function checkPurpose(claims: Claims): void {
   const mark =
     OTHER_PURPOSE.find((claim) => claim in claims) ??
@@ -66,12 +61,7 @@ function checkPurpose(claims: Claims): void {
   if (mark !== undefined) throw wrongPurpose(mark)
 }
 
-/**
- * Refuses a token that is valid for longer than `max`, in milliseconds. Without `iat` the time that is
- * left counts. The claims have passed {@link checkClaims}.
- *
- * @throws AuthError AUTH_TOKEN_LIFETIME
- */
+/** Of claims that have passed {@link checkClaims}. Without `iat`, the time that is left counts. @throws AuthError */
 function checkLifetime(claims: Claims, max: number, now: number): void {
   const lifetime = (readTime(claims, 'exp') ?? 0) - (readTime(claims, 'iat') ?? now)
   if (lifetime > max)
@@ -115,11 +105,7 @@ function scopesOf(claims: Claims): readonly string[] {
   return Object.freeze([...new Set(granted)].filter(isText))
 }
 
-/**
- * Refuses a caller that lacks one of the scopes. An API key without `scopes` has every scope.
- *
- * @throws AuthError AUTH_SCOPE_MISSING
- */
+/** Refuses a caller that lacks a scope. A key without `scopes` has every scope. @throws AuthError AUTH_SCOPE_MISSING */
 export function demandScopes(caller: Caller, scopes: readonly string[]): void {
   const granted = caller.scopes ?? (caller.method === 'psk' ? scopes : NONE)
   const missing = scopes.filter((scope) => !granted.includes(scope))

@@ -54,10 +54,7 @@ export function readJwk(jwk: unknown): VerificationKey {
   return { kid, algorithms: fitting, verify }
 }
 
-/**
- * Refuses RSA keys that are weak or slow: with an exponent as long as the modulus, a verification takes
- * a hundred times as long. Most libraries accept exponents of up to 32 bits.
- */
+/** Refuses RSA keys that are weak or slow: a long exponent takes a hundred times as long. Most libraries accept up to 32 bits. */
 function checkRsa(key: KeyObject): void {
   const { modulusLength = 0, publicExponent = 0n } = key.asymmetricKeyDetails ?? {}
   if (modulusLength < 2_048 || modulusLength > 8_192)

@@ -83,10 +83,7 @@ interface ClientError {
 
 const MEANT_FOR_CLIENTS = /^(FST|AUTH)_/
 
-/**
- * The problem of an error whose code is in `statusOf`, or that comes from Fastify (4xx) or auth-core;
- * of any other error it is a bare 500.
- */
+/** The problem of an error whose code is in `statusOf`, or that is of Fastify (4xx) or auth-core; of any other a bare 500. */
 function toProblem(
   error: ClientError | undefined,
   requestId: string,

@@ -30,10 +30,7 @@ export function readVariables(env: NodeJS.ProcessEnv) {
   return { exporters, ignored }
 }
 
-/**
- * Exports traces as configured by the standard `OTEL_*` variables. Without them, none of OpenTelemetry is
- * loaded, and the result is undefined.
- */
+/** Exports traces as the standard `OTEL_*` variables say. Without them, none of OpenTelemetry is loaded. */
 export async function startOpenTelemetry(
   options: OpenTelemetryOptions,
 ): Promise<OpenTelemetry | undefined> {

@@ -11,10 +11,7 @@ import {
   PERMISSION_DENIED,
 } from './messages.ts'
 
-/**
- * Headers of the client that a check must not have: those that a proxy sets, and those of a body.
- * `X-Original-URL` says there that an app may read another path.
- */
+/** Headers that a proxy sets, and those of a body. `X-Original-URL` is kept: it says that an app may read another path. */
 const DROPPED_HEADERS: ReadonlySet<string> = new Set([
   ...HEADER_NAMES.read.filter((name) => name !== 'x-original-url'),
   'connection',
@@ -79,12 +76,7 @@ interface HttpAnswer {
   readonly payload: string
 }
 
-/**
- * The response to Envoy. A request that may pass loses its session cookies, and every identity header
- * that it came with.
- *
- * @param identity - names of the identity headers of the portal; undefined if there is no portal
- */
+/** A request that may pass loses its session cookies and identity headers. @param identity - undefined if there is no portal */
 export function toResponse(
   { statusCode, headers, payload }: HttpAnswer,
   identity: readonly string[] | undefined,

@@ -10,10 +10,7 @@ import type { Logger } from 'pino'
 /** The longest delay of a timer; a longer one would end at once. */
 const MAX_NUMBER = 2 ** 31 - 1
 
-/**
- * Reads the variables that the OpenTelemetry libraries leave to the program. A value that cannot be
- * used is logged once, and the default applies.
- */
+/** Reads the variables that the libraries leave to the program. One that cannot be used is logged once, and the default applies. */
 export class Variables {
   readonly #env: NodeJS.ProcessEnv
   readonly log: Logger
