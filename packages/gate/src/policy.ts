@@ -1,5 +1,11 @@
 import { attempt } from '@gatehouse/net'
-import { type Claims, type Condition, compileCondition, type Subject } from '@gatehouse/profile'
+import {
+  type Claims,
+  type Condition,
+  compileCondition,
+  type StepUp,
+  type Subject,
+} from '@gatehouse/profile'
 import type { PolicyConfig } from './options.ts'
 
 /** The policy that demands nothing but a session. */
@@ -11,14 +17,6 @@ export interface Policy {
   readonly name: string | undefined
   readonly condition: Condition | undefined
   readonly stepUp: StepUp | undefined
-}
-
-/** The authentication that a person must have gone through, and its age. */
-export interface StepUp {
-  /** Authentication context classes, of which one is enough; empty for any. */
-  readonly acr: readonly string[]
-  /** Longest time since the person authenticated at the provider, in ms. */
-  readonly maxAge: number | undefined
 }
 
 /** @throws ProfileError PROFILE_CONDITION_… */

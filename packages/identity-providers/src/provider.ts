@@ -1,6 +1,6 @@
 import type { Log } from '@gatehouse/auth-core'
 import type { BoundedFetch, FetchOptions } from '@gatehouse/net'
-import type { Claims, Profile } from '@gatehouse/profile'
+import type { Claims, Profile, StepUp } from '@gatehouse/profile'
 import type { Clock } from '@gatehouse/service-kit/clock'
 import type { ProviderError } from './errors.ts'
 
@@ -114,14 +114,6 @@ export interface LoginSecrets {
 
 /** The secrets of a login, and the redirect URI that its authorization request names. */
 export type Login = LoginSecrets & { readonly redirectUri: string }
-
-/** The authentication that a person must go through, and its age. */
-interface StepUp {
-  /** Authentication context classes, of which one is enough; empty for any. */
-  readonly acr: readonly string[]
-  /** Longest time since the person authenticated at the provider, in ms. */
-  readonly maxAge: number | undefined
-}
 
 /** The further options of an authorization request. */
 export interface AuthorizationOptions {

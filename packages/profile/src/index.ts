@@ -17,6 +17,7 @@ export {
   type Profile,
   type ProfileJson,
   ProfileJsonSchema,
+  type StepUp,
   type VerifyResult,
   VerifyResultSchema,
 } from './schema.ts'

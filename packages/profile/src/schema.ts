@@ -42,6 +42,14 @@ export interface Profile extends Readonly<Static<typeof ProfileFieldsSchema>> {
   readonly claims: Claims
 }
 
+/** The authentication that a person must go through, and its age. */
+export interface StepUp {
+  /** Authentication context classes, of which one is enough; empty for any. */
+  readonly acr: readonly string[]
+  /** Longest time since the person authenticated at the provider, in ms. */
+  readonly maxAge: number | undefined
+}
+
 /** The answer of `profile.json`. */
 export const ProfileJsonSchema = Type.Object(
   { authenticated: Type.Literal(true, { description: 'Always true' }), ...profileFields },
