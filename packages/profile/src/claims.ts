@@ -12,7 +12,7 @@ const SUBJECT = /^[!-~](?:[ -~]{0,253}[!-~])?$/
  * @param provider - name of the provider, as configured
  * @throws ProfileError PROFILE_ID_INVALID, PROFILE_CLAIMS_INVALID
  */
-export function fromClaims(provider: string, raw: Readonly<Record<string, unknown>>): Profile {
+export function fromClaims(provider: string, raw: Claims): Profile {
   const claims = keepClaims(raw)
   // A copy without the claims whose reading throws.
   const readable: Record<string, unknown> = { ...claims }
@@ -47,7 +47,7 @@ function readSubject(sub: unknown): string {
   )
 }
 
-function readName(claims: Readonly<Record<string, unknown>>): Profile['name'] {
+function readName(claims: Claims): Profile['name'] {
   const read = (claim: string) => readLine(claims[claim])
   const givenName = read('given_name')
   const familyName = read('family_name')
@@ -81,8 +81,6 @@ function readPicture(value: unknown): string | undefined {
 function isFilled(list: unknown): list is string[] {
   return Array.isArray(list) && list.length > 0
 }
-
-type RawClaims = Readonly<Record<string, unknown>>
 
 const MAX_CLAIMS = 200
 const MAX_NAME_LENGTH = 256
@@ -142,7 +140,7 @@ function keepFlag(value: unknown): unknown {
  * PROFILE_CLAIM_UNKNOWN, so that no decision takes it for missing. Its name is listed in
  * `_claim_names`, as OpenID Connect Core (5.6.2) does with claims that a token does not hold.
  */
-export function keepClaims(raw: RawClaims): Claims {
+export function keepClaims(raw: Claims): Claims {
   const candidates = inOneSpelling(raw)
   const names = namesOf(candidates)
   const unknown = namesOf(inOneSpelling(elsewhere(raw))).filter(
@@ -163,12 +161,12 @@ export function keepClaims(raw: RawClaims): Claims {
 }
 
 /** Whether somebody has a claim whose value was not sent, or that a token for them leaves out. */
-export function isUnknown({ _claim_names: names }: RawClaims, name: string): boolean {
+export function isUnknown({ _claim_names: names }: Claims, name: string): boolean {
   return typeof names === 'object' && names !== null && Object.hasOwn(names, name)
 }
 
 /** The claims of a token, of which those that it leaves out are unknown, not missing. */
-export function withUnknown(claims: RawClaims): Claims {
+export function withUnknown(claims: Claims): Claims {
   const names = Object.keys(elsewhere(claims)).filter((name) => !hasValue(claims, name))
   return names.length === 0 ? claims : refuseUnknown({ ...claims }, names)
 }
@@ -190,22 +188,22 @@ function assertBounded(names: readonly string[]): void {
 }
 
 /** The claims that `_claim_names` lists. */
-function elsewhere({ _claim_names: names }: RawClaims): RawClaims {
+function elsewhere({ _claim_names: names }: Claims): Claims {
   if (typeof names !== 'object' || names === null) return {}
   return Object.fromEntries(Object.keys(names).map((name) => [name, UNKNOWN]))
 }
 
 /** The names of claims about the person that have a value. */
-function namesOf(claims: RawClaims): string[] {
+function namesOf(claims: Claims): string[] {
   return Object.keys(claims).filter((name) => !NOT_KEPT.has(name) && hasValue(claims, name))
 }
 
-function hasValue(claims: RawClaims, name: string): boolean {
+function hasValue(claims: Claims, name: string): boolean {
   return Object.hasOwn(claims, name) && claims[name] != null && claims[name] !== ''
 }
 
 /** Merges the claims that providers spell in two ways. */
-function inOneSpelling(raw: RawClaims): RawClaims {
+function inOneSpelling(raw: Claims): Claims {
   if (raw.group == null && raw.role == null && raw.verified_email == null) return raw
   const { group, role, verified_email, ...plain } = raw
   return {
