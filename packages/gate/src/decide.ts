@@ -9,7 +9,7 @@ import { checkHeaders, type HeaderSettings, type Identity } from './headers.ts'
 import type { GateConfig } from './options.ts'
 import { compileHosts, compilePattern } from './patterns.ts'
 import { combineStepUps, isSteppedUp, type Policy } from './policy.ts'
-import { type Admission, ANYONE } from './rules.ts'
+import { type Admission, ANYONE, type RuledRequest } from './rules.ts'
 
 /** The reason why somebody may not pass, for the log and never for the answer. */
 export interface Refusal {
@@ -140,12 +140,17 @@ const ALLOW: Decision = { outcome: 'allow' }
 const ANONYMOUS: Decision = { outcome: 'anonymous' }
 const PREFLIGHT: Decision = { outcome: 'preflight' }
 
-interface CheckInput {
+export interface Sender extends Pick<RuledRequest, 'clientIp'> {
+  /** The principal; undefined if nobody is signed in and no program is known. */
+  readonly principal: Principal | undefined
+  /** Milliseconds since the epoch. */
+  readonly now: number
+}
+
+interface CheckInput extends Omit<Sender, 'clientIp'> {
   /** Whether preflights pass without a session. */
   readonly preflight: boolean
   readonly host: Host
-  /** The principal; undefined if nobody is signed in and no program is known. */
-  readonly principal: Principal | undefined
   readonly admission: Admission
   /** Returns the MCP call of the request; undefined if that is not known. Called only for a condition that asks for it. */
   mcp?(): McpCall | undefined
@@ -153,7 +158,6 @@ interface CheckInput {
   routePolicy(): Policy | undefined
   /** Returns the kind of the request. Called only if nobody is signed in. */
   kind(): RequestKind
-  readonly now: number
 }
 
 /**

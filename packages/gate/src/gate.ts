@@ -9,6 +9,7 @@ import {
   type Decision,
   decide,
   type Principal,
+  type Sender,
   withRoute,
 } from './decide.ts'
 import { GateError } from './errors.ts'
@@ -23,18 +24,18 @@ import {
 import { HEADER_NAMES, MAX_TOOLS_LENGTH, TOOLS_HEADER } from './header-names.ts'
 import { headerRows } from './header-presets.ts'
 import {
-  type AssertionSettings,
   bodyFor,
   type CheckHeaders,
   checkHeaders,
   createHeaders,
+  createHostHeader,
   createUser,
+  type HostHeader,
   type IdentityHeader,
-  type ProviderTokenSettings,
 } from './headers.ts'
 import type { GateConfig } from './options.ts'
 import { readPath } from './paths.ts'
-import { compileHosts, compilePattern, exactHosts } from './patterns.ts'
+import { compilePattern, exactHosts } from './patterns.ts'
 import { ANY_POLICY, createPolicies, createPolicy, type Policy } from './policy.ts'
 import { type ProgramDeps, Programs, prefixesOf, type Resource, resourceAt } from './programs.ts'
 import {
@@ -47,15 +48,6 @@ import {
   SESSION_REQUIRED,
   toolRulesFor,
 } from './rules.ts'
-
-export interface Sender {
-  /** The principal; undefined if nobody is signed in and no program is known. */
-  readonly principal: Principal | undefined
-  /** The address of the client; undefined if it is not known. */
-  readonly clientIp: () => string | undefined
-  /** Milliseconds since the epoch. */
-  readonly now: number
-}
 
 type Credentials = Parameters<Programs['find']>[0]
 
@@ -85,8 +77,8 @@ export class Gate {
   /** The programs, without the way to find one: that is a part of a decision. */
   readonly programs: Omit<Programs, 'find' | 'close'>
   readonly headers: readonly IdentityHeader[]
-  readonly assertion: AssertionSettings | undefined
-  readonly providerToken: ProviderTokenSettings | undefined
+  readonly assertion: HostHeader<NonNullable<GateConfig['assertion']>> | undefined
+  readonly providerToken: HostHeader<NonNullable<GateConfig['providerToken']>> | undefined
   readonly dynamicHeaders: readonly string[]
   readonly groupFilter: ReturnType<typeof createGroupFilter>
   /** The names of all headers for the app, in lower case. */
@@ -113,16 +105,8 @@ export class Gate {
     this.hosts = [...new Set(this.rules.flatMap(({ config }) => exactHosts(config)))]
     const prefixes = prefixesOf(config)
     this.headers = createHeaders(headerRows(config.headers), user, headerEncoding, prefixes)
-    this.assertion = assertion && {
-      header: assertion.header.toLowerCase(),
-      claims: assertion.claims,
-      isFor: compileHosts(assertion.hosts),
-    }
-    this.providerToken = providerToken && {
-      header: providerToken.header.toLowerCase(),
-      isFor: compileHosts(providerToken.hosts),
-      kind: providerToken.token,
-    }
+    this.assertion = assertion && createHostHeader(assertion)
+    this.providerToken = providerToken && createHostHeader(providerToken)
     this.dynamicHeaders = [
       ...[this.assertion, this.providerToken].flatMap((settings) => settings?.header ?? []),
       ...(this.toolsHeader ? [this.toolsHeader] : []),

@@ -1,6 +1,7 @@
 import type { Host } from '@gatehouse/net'
 import type { ConditionCaller, Profile } from '@gatehouse/profile'
 import { GateError } from './errors.ts'
+import { compileHosts } from './patterns.ts'
 
 export const USER_KINDS = ['subject', 'email', 'username'] as const
 export const ENCODINGS = ['percent', 'utf-8', 'rfc8187'] as const
@@ -159,21 +160,13 @@ export interface HeaderSettings {
   readonly dynamicHeaders: readonly string[]
 }
 
-/** The header of a token of the provider. */
-export interface ProviderTokenSettings {
-  readonly header: string
-  readonly isFor: (host: Host) => boolean
-  readonly kind: 'access' | 'id'
-}
+/** A header for the apps at some hosts. Other apps get it empty, so that they get none of the client's own. */
+export type HostHeader<Config> = Config & { readonly isFor: (host: Host) => boolean }
 
-/** The header of the signed assertion, see `session/assertion.ts`. */
-export interface AssertionSettings {
-  /** Name in lower case. Other apps get it empty, so that they get none of the client's own. */
-  readonly header: string
-  /** Whether the app at a host gets it. */
-  readonly isFor: (host: Host) => boolean
-  /** Further claims of a person that it has. */
-  readonly claims: readonly string[]
+export function createHostHeader<Config extends { readonly header: string; hosts: string[] }>(
+  config: Config,
+): HostHeader<Config> {
+  return { ...config, header: config.header.toLowerCase(), isFor: compileHosts(config.hosts) }
 }
 
 /** Every configured header, empty if it has no value, so that none of the client reaches the app. Those that change are empty. */

@@ -39,22 +39,14 @@ type AuthenticatedRequest = Parameters<Authenticator['find']>[0]
 export const KEYS = 'psk'
 
 export function authOptionsOf({ keys, issuers }: CallersConfig): AuthOptions {
+  const keyRows = keys.map(({ hosts, policies, basic, scopes = [], ...key }) => ({
+    ...key,
+    scopes,
+  }))
+  const issuerRows = issuers.map(({ name, allow, hosts, policies, ...issuer }) => issuer)
   return {
-    ...(keys.length > 0 && {
-      psk: {
-        keys: keys.map(({ hosts: _, policies: __, basic: ___, scopes = [], ...key }) => ({
-          ...key,
-          scopes,
-        })),
-      },
-    }),
-    ...(issuers.length > 0 && {
-      jwt: {
-        issuers: issuers.map(
-          ({ name: _, allow: __, hosts: ___, policies: ____, ...issuer }) => issuer,
-        ),
-      },
-    }),
+    ...(keyRows.length > 0 && { psk: { keys: keyRows } }),
+    ...(issuerRows.length > 0 && { jwt: { issuers: issuerRows } }),
   }
 }
 

@@ -64,7 +64,7 @@ export function createRules(
   return configs.map((config) => ({
     config,
     isMcp: config.tools !== undefined || config.mcpMethods !== undefined,
-    tools: config.tools ?? (config.mcpMethods?.some(fitsEveryTool) ? [ANY_TOOL] : undefined),
+    tools: config.tools ?? (fitsEveryTool(config) ? [ANY_TOOL] : undefined),
     isListed: config.tools !== undefined && !config.tools.includes(ANY_TOOL),
     admission: admissionOf(config, policies),
     tests: compileTests(config),
@@ -205,9 +205,8 @@ function fitMethod(methods: readonly string[]): Test {
 /** The pattern of the rule that opens what other rules for tools leave. */
 export const ANY_TOOL = '*'
 
-/** Whether a pattern of methods fits the one by which tools are called. */
-function fitsEveryTool(pattern: string): boolean {
-  return compilePattern(pattern)('tools/call')
+function fitsEveryTool({ mcpMethods = [] }: RuleConfig): boolean {
+  return mcpMethods.some((pattern) => compilePattern(pattern)('tools/call'))
 }
 
 function fitTool(patterns: readonly string[]): Test {

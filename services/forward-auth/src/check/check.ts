@@ -277,7 +277,9 @@ export async function decideCheck(appRequest: AppRequest, request: FastifyReques
     const passes = decision.outcome === 'allow' && principal instanceof Visitor
     const settings = gate.providerToken?.isFor(host) ? gate.providerToken : undefined
     const providerToken =
-      settings && passes ? await server.sessions.providerToken(principal, settings.kind) : undefined
+      settings && passes
+        ? await server.sessions.providerToken(principal, settings.token)
+        : undefined
     return { ...appRequest, ...result, providerToken }
   } catch (error) {
     throw refuseCaller(error, { ...appRequest, resource: gate.resourceAt(forwarded) }, request)
