@@ -1,4 +1,5 @@
 import { STATUS_CODES } from 'node:http'
+import type { TitledError } from '@gatehouse/net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import createRouter from 'find-my-way'
@@ -62,22 +63,13 @@ export interface ProblemOptions {
 }
 
 /** The members of an error that its answer is made of. */
-interface ClientError {
+interface ClientError extends Partial<Omit<TitledError, 'code' | 'name' | 'cause'>> {
   readonly code?: unknown
-  readonly message?: unknown
   /** The status 4xx or 5xx, for codes of a service, instead of the one in its table. */
   readonly statusCode?: unknown
-  readonly title?: unknown
-  /** Whether the client sees message and members; by default with a 4xx only. */
-  readonly expose?: unknown
-  /** Headers of the answer. */
-  readonly headers?: Readonly<Record<string, string | string[]>>
-  readonly retryAfter?: unknown
   /** Path of a resource with more details, for callers that may read it. */
   readonly location?: string
   readonly errors?: Problem['errors']
-  /** Further members (RFC 9457 section 3.2). */
-  readonly members?: Readonly<Record<string, unknown>>
   readonly validation?: Parameters<typeof fieldErrors>[0]
 }
 
