@@ -253,7 +253,9 @@ function checkTogether(
   path: string,
   fault: AddFault,
 ): boolean {
-  const names = givenIn(options)
+  const names = Object.entries(options).flatMap(([name, value]) =>
+    value === undefined ? [] : name,
+  )
   const isGiven = (name: string) => names.includes(name)
   const unclear = exactlyOne.filter((forms) => forms.filter(isGiven).length !== 1)
   for (const forms of unclear) fault(path, `needs exactly one of ${forms.join(', ')}`)
@@ -263,10 +265,6 @@ function checkTogether(
     for (const other of excludes[name]?.filter(isGiven) ?? [])
       fault(`${path}/${other}`, `is given together with ${name}: keep one`)
   return unclear.length === 0
-}
-
-function givenIn(options: object): string[] {
-  return Object.entries(options).flatMap(([name, value]) => (value === undefined ? [] : [name]))
 }
 
 function repeated<T>(items: readonly T[], key: (item: T) => string): number[] {

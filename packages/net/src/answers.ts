@@ -1,3 +1,5 @@
+import type { IncomingHttpHeaders } from 'node:http'
+
 const MAX_RETRY_AFTER_MS = 30 * 86_400_000
 
 /** The result of a function; undefined if it throws. */
@@ -14,16 +16,14 @@ export function parseJson(text: string | Buffer): unknown {
   return attempt(() => JSON.parse(text.toString()))
 }
 
-interface RetryHeaders {
-  readonly 'retry-after'?: string | undefined
-  readonly date?: string | undefined
-}
-
 /**
  * Parses Retry-After (RFC 9110 section 10.2.3) to milliseconds. A date is compared with the Date of the
  * same response, so that a wrong clock on either side does no harm.
  */
-export function retryAfterOf(headers: RetryHeaders, now: number): number | undefined {
+export function retryAfterOf(
+  headers: Pick<IncomingHttpHeaders, 'retry-after' | 'date'>,
+  now: number,
+): number | undefined {
   const text = headers['retry-after'] ?? ''
   const ms = /^\d+$/.test(text)
     ? Number(text) * 1000

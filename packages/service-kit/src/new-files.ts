@@ -4,12 +4,6 @@ import { dirname, join, resolve } from 'node:path'
 import { UsageError } from './command-line.ts'
 import { makeFolder } from './files.ts'
 
-/** A file to write: its text, and its mode. */
-export interface NewFile {
-  readonly text: string
-  readonly mode: number
-}
-
 /**
  * Writes `file` and others beside it, by their paths from its folder; `.` is the file itself. Nothing that
  * exists is replaced, and if one cannot be written, none of them stays.
@@ -18,7 +12,7 @@ export interface NewFile {
  */
 export async function writeNewFiles(
   file: string,
-  files: Readonly<Record<string, NewFile>>,
+  files: Readonly<Record<string, { readonly text: string; readonly mode: number }>>,
 ): Promise<string[]> {
   const paths = Object.keys(files).map((name) => (name === '.' ? file : join(dirname(file), name)))
   const there = paths.find((path) => existsSync(path))

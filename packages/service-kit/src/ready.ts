@@ -1,16 +1,14 @@
 import { execFile } from 'node:child_process'
 import type { Logger } from 'pino'
 
-interface Observers {
-  readonly log: Logger
-  readonly env: NodeJS.ProcessEnv
-}
-
 /**
  * Logs that the service is ready. Under systemd it also ends the wait of `systemctl start` and of the units
  * that start after this one, by a program of systemd: Node has no datagram sockets of Unix.
  */
-export function announceReady(fields: object, { log, env }: Observers): void {
+export function announceReady(
+  fields: object,
+  { log, env }: { readonly log: Logger; readonly env: NodeJS.ProcessEnv },
+): void {
   log.info(fields, 'ready')
   const { NOTIFY_SOCKET, PATH } = env
   if (!NOTIFY_SOCKET) return

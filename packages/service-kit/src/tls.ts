@@ -49,7 +49,8 @@ export async function tlsFromFiles(options: {
       if (next.cert === current.cert && next.key === current.key) return
       current = next
       onChange(current)
-      log.info({ certFile, notAfter: notAfter(current) }, 'TLS certificate replaced')
+      const notAfter = new X509Certificate(next.cert).validToDate.toISOString()
+      log.info({ certFile, notAfter }, 'TLS certificate replaced')
     } catch (error) {
       log.error({ err: error, certFile }, 'new TLS certificate refused, the old one stays')
     }
@@ -146,7 +147,10 @@ const CIPHERS = [
 async function readCredentials(certFile: string, keyFile: string): Promise<TlsCredentials> {
   try {
     const [cert, key] = await Promise.all([readFile(certFile, 'utf8'), readFile(keyFile, 'utf8')])
-    assertPair({ cert, key })
+    // A TLS context accepts another key, as while a file is rewritten.
+    if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key)))
+      throw new Error('the key is not that of the certificate')
+    createSecureContext({ cert, key })
     return { cert, key }
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
@@ -156,15 +160,4 @@ async function readCredentials(certFile: string, keyFile: string): Promise<TlsCr
       { cause: error },
     )
   }
-}
-
-/** Asserts that the key is that of the certificate: a TLS context accepts another, as while a file is rewritten. */
-function assertPair({ cert, key }: TlsCredentials): void {
-  if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key)))
-    throw new Error('the key is not that of the certificate')
-  createSecureContext({ cert, key })
-}
-
-function notAfter({ cert }: TlsCredentials): string {
-  return new X509Certificate(cert).validToDate.toISOString()
 }

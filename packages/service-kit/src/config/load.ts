@@ -4,7 +4,7 @@ import { dirname, join, resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import type { Static, TObject } from 'typebox'
 import { type Document, LineCounter, parseDocument } from 'yaml'
-import { ConfigError } from '../errors.ts'
+import { ConfigError, type ConfigFault } from '../errors.ts'
 import { ConfigReader, type RawFault } from './reader.ts'
 import { applyRules, type ConfigRule, checkProxyNames, type Fault } from './rules.ts'
 import type { ConfigSchema } from './schema.ts'
@@ -75,7 +75,10 @@ export async function loadConfig<S extends TObject>({
   const warnings = reader.faults.filter(({ isWarning }) => isWarning)
   const errors = reader.faults.filter(({ isWarning }) => !isWarning)
   const faults = errors.filter(({ absent }) => !(withoutSecrets && absent))
-  if (value === undefined || faults.length > 0) throw invalid(locate(file, lines, faults))
+  if (value === undefined || faults.length > 0) {
+    const located = locate(file, lines, faults)
+    throw new ConfigError('CONFIG_INVALID', located.map(describe).join('\n'), { faults: located })
+  }
   return {
     value,
     file,
@@ -164,7 +167,7 @@ function withPlace(fault: Fault, reader: ConfigReader, lines: LineCounter): RawF
   return { ...fault, offset, message: `${message} (line ${line}, column ${col})` }
 }
 
-function locate(file: string, lines: LineCounter, raw: readonly RawFault[]) {
+function locate(file: string, lines: LineCounter, raw: readonly RawFault[]): ConfigFault[] {
   return raw
     .toSorted((a, b) => a.offset - b.offset || a.path.localeCompare(b.path))
     .slice(0, MAX_FAULTS)
@@ -174,12 +177,6 @@ function locate(file: string, lines: LineCounter, raw: readonly RawFault[]) {
     })
 }
 
-type LocatedFault = ReturnType<typeof locate>[number]
-
-function describe({ file, line, column, path, message }: LocatedFault): string {
+function describe({ file, line, column, path, message }: ConfigFault): string {
   return `${file}:${line}:${column} ${path} ${message}`
-}
-
-function invalid(faults: readonly LocatedFault[]): ConfigError {
-  return new ConfigError('CONFIG_INVALID', faults.map(describe).join('\n'), { faults })
 }

@@ -18,9 +18,7 @@ const ADDRESS = '^[^@\\s,?<>"]+@[^@\\s,?<>"]+$'
 export const PERSON = 'person'
 
 const Address = Type.String({ pattern: ADDRESS })
-const PersonOrAddress = Type.String({
-  pattern: '^person$|^[^@\\s,?<>"]+@[^@\\s,?<>"]+$',
-})
+const PersonOrAddress = Type.String({ pattern: `^person$|${ADDRESS}` })
 /** The name of the receiver that `events.webhook` configures. */
 const WEBHOOK = 'webhook'
 

@@ -21,12 +21,6 @@ export interface Readiness {
   readonly degraded: readonly string[]
 }
 
-/** The options of {@link health}. */
-export interface HealthOptions {
-  /** Registry for the metrics `gatehouse_ready` and `gatehouse_degraded`. */
-  readonly metrics?: Metrics | undefined
-}
-
 declare module 'fastify' {
   interface FastifyInstance {
     /** Adds a check of one part of the service. It is called for each `GET /readyz` and each scrape. */
@@ -45,9 +39,10 @@ const MAX_PARTS = 100
 
 /**
  * `GET /healthz` answers 200 while the process runs. `GET /readyz` answers 200 while the service can
- * do its work, and otherwise 503 with the reason. A service that is closing is not ready.
+ * do its work, and otherwise 503 with the reason. A service that is closing is not ready. With `metrics`, these have
+ * `gatehouse_ready` and `gatehouse_degraded`.
  */
-export const health = fp<HealthOptions>(
+export const health = fp<{ readonly metrics?: Metrics | undefined }>(
   async (app: FastifyInstance, { metrics }) => {
     const checks: (() => HealthReport)[] = []
     let isDraining = false

@@ -176,14 +176,8 @@ export function sendPage(
 /** Error codes, with what each means and what to do about it. */
 type ErrorTable = Readonly<Record<string, { readonly title: string; readonly action: string }>>
 
-export interface ErrorReferenceOptions {
-  /** Path of the page. */
-  readonly path: string
-  readonly tables: readonly ErrorTable[]
-}
-
-/** Serves the page that the `type` of a problem links to. Each row has its code as its id. */
-export const errorReference = fp<ErrorReferenceOptions>(
+/** Serves the page that the `type` of a problem links to at `path`. Each row has its code as its id. */
+export const errorReference = fp<{ readonly path: string; readonly tables: readonly ErrorTable[] }>(
   async (app: FastifyInstance, { path, tables }) => {
     let page: Page | undefined
     app.get(path, { logLevel: 'warn', schema: { hide: true } }, async (_request, reply) => {

@@ -37,7 +37,11 @@ export function createLogger(options: LogOptions): Logger {
       level,
       base: { name },
       hooks: { streamWrite: (line) => escaped(redactLine(line)) },
-      serializers: { req: serializeRequest, res: serializeReply, err: serializeError },
+      serializers: {
+        req: serializeRequest,
+        res: ({ statusCode }: { statusCode?: number }) => ({ statusCode }),
+        err: serializeError,
+      },
     },
     stream ?? (isPretty ? prettyStream(actionFor) : destination({ fd: 1, sync: true })),
   )
@@ -46,10 +50,6 @@ export function createLogger(options: LogOptions): Logger {
 /** Leaves out headers and the query, which carry secrets. */
 function serializeRequest(request: { method?: string; url?: string; ip?: string }) {
   return { method: request.method, path: request.url?.split('?', 1)[0], ip: request.ip }
-}
-
-function serializeReply(reply: { statusCode?: number }) {
-  return { statusCode: reply.statusCode }
 }
 
 /** `type` is the name of the error, since bundles rename the classes of errors. */

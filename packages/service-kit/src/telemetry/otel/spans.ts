@@ -38,9 +38,12 @@ export async function traceRequests(
   await app.register(instrumentation.plugin())
   app.addHook('onRequest', (request, reply, done) => {
     const { span } = request.opentelemetry()
-    if (span) describeRequest(span, request, params)
-    if (span) request.log = reply.log = request.log.child(traceIdsOf(span))
-    if (span) reply.raw.once('close', () => endAborted(span, reply))
+    if (span) {
+      describeRequest(span, request, params)
+      const { traceId: trace_id, spanId: span_id } = span.spanContext()
+      request.log = reply.log = request.log.child({ trace_id, span_id } satisfies TraceIds)
+      reply.raw.once('close', () => endAborted(span, reply))
+    }
     done()
   })
   // Bodies are read in the context of the connection.
@@ -54,11 +57,6 @@ export async function traceRequests(
     const { span } = request.opentelemetry()
     if (span) setStatus(span, reply)
   })
-}
-
-function traceIdsOf(span: Span): TraceIds {
-  const { traceId, spanId } = span.spanContext()
-  return { trace_id: traceId, span_id: spanId }
 }
 
 function describeRequest(span: Span, request: FastifyRequest, params: readonly string[]): void {
