@@ -49,7 +49,6 @@ export class Issuance {
   readonly #closing = new AbortController()
   /** Ends the waiting of each caller. */
   readonly #waiting = new Set<() => void>()
-  /** Milliseconds that a caller waits at most. */
   #patience: number
 
   constructor(deps: IssuanceDeps) {

@@ -1,9 +1,9 @@
+import { DAY } from '../schema/sql.ts'
 import type { Retention } from './records.ts'
 
 // The times that depend on each other, in ms: a test compares them for all that can be configured.
 
 const HOUR = 3_600_000
-const DAY = 24 * HOUR
 /** The lifetime of a lease. A replica renews its leases more often. */
 export const LEASE_MS = 15_000
 export const LEASE_RENEWED_EVERY = 5_000

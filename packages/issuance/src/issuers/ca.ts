@@ -43,8 +43,6 @@ export class Ca {
   readonly #deps: AuthorityDeps
   /** Root and intermediates by key identifier. */
   readonly #byKeyId = new Map<string, StoredAuthority>()
-  /** All that are stored. */
-  #roots: readonly StoredAuthority[] = []
   #trackedAt = 0
 
   constructor(options: AuthorityOptions, deps: AuthorityDeps, lines: Lines) {
@@ -145,12 +143,12 @@ export class Ca {
 
   /** Takes up the stored intermediates, whose CRLs go on. */
   async track(): Promise<void> {
-    this.#roots = await this.servers.authorities.listRoots()
+    const roots = await this.servers.authorities.listRoots()
     await this.servers.track()
     await this.clients.track()
     // A line for clients that was created before is kept current from the start.
     if (!this.clients.current && this.clients.all.length > 0) await this.clients.open()
-    this.#index()
+    this.#index(roots)
   }
 
   get #current() {
@@ -162,8 +160,8 @@ export class Ca {
     return this.servers.authorities.root
   }
 
-  #index(): void {
-    for (const stored of [...this.#roots, ...this.servers.all, ...this.clients.all, this.#root])
+  #index(roots: readonly StoredAuthority[] = []): void {
+    for (const stored of [...roots, ...this.servers.all, ...this.clients.all, this.#root])
       if (stored) this.#byKeyId.set(stored.authority.info.skid ?? '', stored)
   }
 

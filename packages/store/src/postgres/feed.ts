@@ -38,8 +38,8 @@ export class Follower<T> implements Resident {
   readonly #session: Session
   readonly #log: PostgresLog
   readonly #poll: NodeJS.Timeout
+  /** 0 before the first complete read of a connection. */
   #from = 0n
-  #isFull = true
   /** Counts connections. */
   #visit = 0
   #isFailing = false
@@ -74,7 +74,6 @@ export class Follower<T> implements Resident {
   async arrive(connection: Connection): Promise<void> {
     this.#visit++
     this.#from = 0n
-    this.#isFull = true
     await connection.all(`LISTEN ${quoted(this.#options.channel)}`)
     this.#readQuietly()
   }
@@ -101,7 +100,7 @@ export class Follower<T> implements Resident {
     const { connection } = this.#session
     if (!connection) throw unavailable('the connection for notifications is lost')
     const visit = this.#visit
-    const full = this.#isFull
+    const full = this.#from === 0n
     const reading = diagnose(connection, () => this.#readRows(connection, full))
     const { oldest, rows } = await reportFailure(reading)
     if (this.#isClosed) throw unavailable('the feed is closed')
@@ -109,7 +108,6 @@ export class Follower<T> implements Resident {
     // If the connection changed meanwhile, the next read is a full one.
     if (visit !== this.#visit) return
     this.#from = oldest
-    this.#isFull = false
     this.#lastBegan = began
   }
 
