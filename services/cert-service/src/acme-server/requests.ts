@@ -8,7 +8,7 @@ import {
 } from '@gatehouse/acme/server'
 import type { ServedAccount } from '@gatehouse/cert-store/port'
 import type { FastifyRequest } from 'fastify'
-import type { Principal } from '../policy/rules.ts'
+import type { Program } from '../policy/rules.ts'
 import type { Owner } from './external-accounts.ts'
 import { accountIdOf, type Urls, urlsOf } from './urls.ts'
 
@@ -47,7 +47,7 @@ export async function verifySigned(
   // Nonces are spent after the signature is checked, so that only holders of keys fill their memory.
   if (!acme.nonces.use(signed.nonce))
     throw new AcmeProblem('badNonce', 'the nonce is too old, or was used before')
-  if (account) await admit(request, account)
+  if (account) admit(request, account)
   return { key: signer, signed, urls, ...(account && { account }) }
 }
 
@@ -73,20 +73,19 @@ async function findAccount({ server }: FastifyRequest, kid: string, urls: Urls) 
 }
 
 /** Sets the principal of a request by its account: it is as good as the caller is now. */
-export async function admit(request: FastifyRequest, account: ServedAccount): Promise<void> {
-  const { acme } = request.server
+export function admit(request: FastifyRequest, account: ServedAccount): void {
   const ended = 'the account has ended: register its key again, with a new external account key'
   if (account.status !== 'valid') throw new AcmeProblem('unauthorized', ended)
   request.acmeAccount = account
   request.proven = principalOf(request, account)
-  acme.noteUse(account, request)
+  request.server.acme.noteUse(account, request)
 }
 
 /** @throws AcmeProblem `unauthorized` */
 export function principalOf(
   { server, ip }: FastifyRequest,
   { caller, boundBy }: Pick<ServedAccount, keyof Owner>,
-): Principal {
+): Program {
   if (caller === null) {
     if (server.acmeOptions.isOpen(ip)) return { method: 'acme', subject: ip }
     throw new AcmeProblem('unauthorized', `${ip} is in no network of \`acme.open\``)

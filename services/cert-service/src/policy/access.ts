@@ -11,7 +11,7 @@ import {
 } from '../config/auth.ts'
 import { certificateCallersOf } from '../config/certificate-callers.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
-import { createPolicy, isOpenToTokens, type Policy, type Principal } from './rules.ts'
+import { createPolicy, isOpenToTokens, type Policy, type Program } from './rules.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -21,8 +21,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Whether this delivers a certificate again in the same hour, which the audit trail only counts. */
     isRepeated: boolean
-    /** The principal that another guard than those of auth-core has found. */
-    proven: Principal | null
+    /** The program that another guard than those of auth-core has found: by its certificate, or its ACME account. */
+    proven: Program | null
     /** The ACME account that has signed the request. */
     acmeAccount: ServedAccount | null
   }
@@ -45,7 +45,6 @@ export const access = fp<AccessOptions>(
     })
     app.decorateRequest('isRepeated', false)
     app.decorateRequest('proven', null)
-    app.decorateRequest('certificateCaller', null)
     app.decorateRequest('acmeAccount', null)
     await app.decorateReloaded('policy', configured, policyOf)
     warnIfOpen(app, configured)

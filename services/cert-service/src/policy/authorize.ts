@@ -3,16 +3,8 @@ import { type Actor, nameOrNone, profileOf } from '@gatehouse/issuance/request'
 import { type Name, PkiError, type Profile } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import type { Right } from '../config/auth.ts'
-import type { CertificateCaller } from '../config/certificate-callers.ts'
 import { CertError } from '../errors.ts'
 import { isOperator, isPerson, type Principal, type Program } from './rules.ts'
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The caller whose certificate a guard of the route admitted. */
-    certificateCaller: CertificateCaller | null
-  }
-}
 
 /** The guard of a route for programs. Without `Authorization`, a client certificate counts. */
 export function requireProgram(app: FastifyInstance): onRequestHookHandler {
@@ -22,7 +14,7 @@ export function requireProgram(app: FastifyInstance): onRequestHookHandler {
     app.mtls(request).then(
       (caller) => {
         if (!caller) return guard(request, reply, done)
-        request.certificateCaller = caller
+        request.proven = caller
         done()
       },
       // The guard sets the challenges of a refusal.
@@ -34,12 +26,12 @@ export function requireProgram(app: FastifyInstance): onRequestHookHandler {
 
 /** The program or the person that a guard of the route admitted. */
 export function principalOf(request: FastifyRequest): Principal {
-  return request.proven ?? request.optionalPerson ?? programOf(request)
+  return request.optionalPerson ?? programOf(request)
 }
 
-/** The program that {@link requireProgram} admitted. */
+/** The program that a guard of the route admitted. */
 export function programOf(request: FastifyRequest): Program {
-  return request.certificateCaller ?? request.caller
+  return request.proven ?? request.caller
 }
 
 /** A product of `User-Agent` (RFC 9110 section 10.1.5) of ordinary length. */
@@ -76,8 +68,8 @@ function nameOf(caller: Principal): string {
 
 /** Gives what the log line of a request says of its caller: undefined if the route has no guard, or refused. */
 export function logFields(request: FastifyRequest): { caller: string | undefined } {
-  const { proven, optionalPerson, certificateCaller, optionalCaller } = request
-  const caller = proven ?? optionalPerson ?? certificateCaller ?? optionalCaller
+  const { proven, optionalPerson, optionalCaller } = request
+  const caller = proven ?? optionalPerson ?? optionalCaller
   return { caller: caller ? identityOf(caller) : undefined }
 }
 

@@ -55,10 +55,10 @@ interface Device {
 }
 
 /** A program that is authenticated. */
-export type Program = Caller | CertificateCaller
+export type Program = Caller | CertificateCaller | Device
 
-/** The authenticated one that a request comes from: a program, a person, or a device. */
-export type Principal = Program | Person | Device
+/** The authenticated one that a request comes from. */
+export type Principal = Program | Person
 
 export interface Policy {
   (
@@ -67,8 +67,6 @@ export interface Policy {
     names: readonly Name[],
     profile: CertificateProfile,
   ): PolicyDecision
-  /** Tells whether a caller may do this with every name. */
-  grantsAll(caller: Principal, right: Right, profile: CertificateProfile): boolean
   /** The names for which a caller may have this right at most, and whether for all of them. */
   scopeOf(caller: Principal, right: Right): Scope & { readonly isAll: boolean }
 }
@@ -89,8 +87,6 @@ interface Grants {
   readonly reason: string
   /** The lifetimes of rules, and of the caller itself. */
   readonly lifetimes: readonly Bound[]
-  /** Whether every name is granted, and none denied. */
-  readonly isAll: boolean
 }
 
 /**
@@ -123,17 +119,16 @@ export function createPolicy(options: PolicyOptions): Policy {
     const bounds = lifetimes.filter(({ isFor }) => names.some(isFor))
     return { allowed: true, lifetime: Math.min(...bounds.map(({ lifetime }) => lifetime)) }
   }
-  const grantsAll: Policy['grantsAll'] = (...subjects) => find(...subjects).isAll
   const scopeOf: Policy['scopeOf'] = (caller, right) => {
     const [server, client] = [find(caller, right, 'server'), find(caller, right, 'client')]
     const isOfServers = client.rules.length === 0
     const names = searchOf([...server.rules, ...client.rules])
-    const isAll = server.isAll && (client.isAll || isOfServers)
+    const isAll = isOfAll(server) && (isOfServers || isOfAll(client))
     return { ...(isOfServers && { without: CLIENT_ISSUER }), ...(names && { names }), isAll }
   }
-  return Object.assign(decide, { grantsAll, scopeOf })
+  return Object.assign(decide, { scopeOf })
 
-  function grantsOf(caller: Principal, right: Right, profile: CertificateProfile) {
+  function grantsOf(caller: Principal, right: Right, profile: CertificateProfile): Grants {
     const rulesOf = (effect: PolicyRule['effect'], byDefault: readonly Right[]) =>
       compiled
         .filter(({ rule }) => rule.effect === effect && (rule.rights ?? byDefault).includes(right))
@@ -158,9 +153,9 @@ export function createPolicy(options: PolicyOptions): Policy {
       return describe({ rules: allowed, reason: 'no rule with `people` grants it' })
     if (caller.method === 'acme') {
       const byRule = compileRules(allowed)
-      const granted: NameTest = (name) => PROVABLE.includes(name.kind) && byRule(name)
       const reason = 'no rule with `acme` grants it, or no challenge proves it'
-      return { granted, rules: allowed, denied, reason, lifetimes: bounds }
+      const granted: NameTest = (name) => PROVABLE.includes(name.kind) && byRule(name)
+      return { ...describe({ rules: allowed, reason }), granted }
     }
     if (caller.method !== 'jwt') return describe(grantOfKey(caller, right, profile, options))
     if (profile === 'server' && isOpenToTokens(options))
@@ -172,9 +167,9 @@ export function createPolicy(options: PolicyOptions): Policy {
   }
 }
 
-type GrantsOf<Found> = (caller: Principal, right: Right, profile: CertificateProfile) => Found
+type GrantsOf = (caller: Principal, right: Right, profile: CertificateProfile) => Grants
 
-function remembering(grantsOf: GrantsOf<Omit<Grants, 'isAll'>>): GrantsOf<Grants> {
+function remembering(grantsOf: GrantsOf): GrantsOf {
   // auth-core has one object per key, per cached token and per cached assertion.
   const cached = {
     server: new WeakMap<Principal, Partial<Record<Right, Grants>>>(),
@@ -183,13 +178,16 @@ function remembering(grantsOf: GrantsOf<Omit<Grants, 'isAll'>>): GrantsOf<Grants
   return (caller, right, profile) => {
     const cachedGrants = cached[profile].get(caller) ?? {}
     if (!cachedGrants[right]) {
-      const grants = grantsOf(caller, right, profile)
-      const isAll = grants.denied === undenied && grants.granted === everything
-      cachedGrants[right] = { ...grants, isAll }
+      cachedGrants[right] = grantsOf(caller, right, profile)
       cached[profile].set(caller, cachedGrants)
     }
     return cachedGrants[right]
   }
+}
+
+/** Tells whether every name is granted, and none denied. */
+function isOfAll({ granted, denied }: Grants): boolean {
+  return denied === undenied && granted === everything
 }
 
 /** Tells whether tokens may have all names of servers because nothing limits them. */
@@ -203,8 +201,8 @@ export function isOperator(caller: Principal): boolean {
   return !caller.domains
 }
 
-function isSame(caller: Principal, owner: CertificateCaller | undefined): boolean {
-  return !isPerson(caller) && caller.method === 'mtls' && caller.subject === owner?.subject
+function isSame(caller: Principal, owner: CertificateCaller): boolean {
+  return !isPerson(caller) && caller.method === 'mtls' && caller.subject === owner.subject
 }
 
 export function isPerson(caller: Principal): caller is Person {

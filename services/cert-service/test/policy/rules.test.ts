@@ -525,7 +525,7 @@ t.test('who may have every name is known without a name', async (t) => {
     ['a person without a rule', [], person, false],
   ]
   for (const [why, rules, caller, isAll] of cases)
-    t.equal(createPolicy({ rules }).grantsAll(caller, 'read', 'server'), isAll, why)
+    t.equal(createPolicy({ rules }).scopeOf(caller, 'read').isAll, isAll, why)
 })
 
 /** An allow rule for the tokens of a team. */
