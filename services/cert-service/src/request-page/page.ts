@@ -1,19 +1,20 @@
-import { KEY_TYPES, type KeyType } from '@gatehouse/pki'
+import { KEY_TYPES } from '@gatehouse/pki'
 import type { Language, Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
+import { type Static, Type } from 'typebox'
 import { card, toInventory } from '../pages/card.ts'
 import { REQUEST_PATH } from '../pages/links.ts'
 import { notice } from '../pages/notice.ts'
 import { sentence } from '../pages/problem.ts'
 import { english, plain, say } from '../pages/say.ts'
 
-/** The fields of the form as they were filled in. */
-export interface RequestForm {
-  readonly domain: string
-  /** Further names, with white space or commas between them. */
-  readonly names: string
-  readonly keyType?: KeyType | undefined
-}
+/** The fields of the form; `names` are further ones, with white space or commas between them. */
+export const FormSchema = Type.Object({
+  domain: Type.String({ maxLength: 254 }),
+  names: Type.String({ maxLength: 3_000 }),
+  keyType: Type.Enum([...KEY_TYPES, '']),
+})
+export type RequestForm = Static<typeof FormSchema>
 
 /** The reason why a request cannot be made. */
 export interface Objection {
@@ -59,16 +60,15 @@ function refusal({ detail, action }: Objection): SafeHtml {
   return html`<div role="alert" id="wrong">${notice('bad', english(sentence(detail)), more)}</div>`
 }
 
-function options(lang: Language, chosen: KeyType | undefined): SafeHtml {
+function options(lang: Language, chosen: RequestForm['keyType']): SafeHtml {
   const option = (value: string, text: string) =>
-    html`<option value="${value}"${value === (chosen ?? '') ? html` selected` : ''}>${text}</option>`
+    html`<option value="${value}"${value === chosen ? html` selected` : ''}>${text}</option>`
   return html`${option('', plain(lang, 'default'))}${KEY_TYPES.map((type) => option(type, type))}`
 }
 
 /** The form that makes a request, after a dry run has shown what it leads to. */
 export function confirmRequest(lang: Language, form: RequestForm): SafeHtml {
-  const { domain, names, keyType = '' } = form
-  const fields = Object.entries({ domain, names, keyType, confirmed: 'yes' }).map(
+  const fields = Object.entries({ ...form, confirmed: 'yes' }).map(
     ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
   )
   return html`

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type IssuanceRequest, MAX_NAMES, parseRequest } from '@gatehouse/issuance/request'
 import { hasCode, TitledError } from '@gatehouse/net'
-import { KEY_TYPES, PkiError } from '@gatehouse/pki'
+import { PkiError } from '@gatehouse/pki'
 import { languageOf, sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
@@ -12,14 +12,8 @@ import { certificateHref, orderHref, REQUEST_PATH } from '../pages/links.ts'
 import { adviceFor } from '../pages/problem.ts'
 import { actorOf, authorize } from '../policy/authorize.ts'
 import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from '../visitors/visitors.ts'
-import { confirmRequest, type RequestForm, requestPage } from './page.ts'
+import { confirmRequest, FormSchema, type RequestForm, requestPage } from './page.ts'
 
-const KeyTypeSchema = Type.Enum([...KEY_TYPES, ''])
-const FormSchema = Type.Object({
-  domain: Type.String({ maxLength: 254 }),
-  names: Type.String({ maxLength: 3_000 }),
-  keyType: KeyTypeSchema,
-})
 const BodySchema = Type.Object({
   ...FormSchema.properties,
   confirmed: Type.Optional(Type.Literal('yes')),
@@ -30,15 +24,13 @@ export const requestPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = requirePersonOnly(app)
   const pageSchema = { hide: true, querystring: Type.Partial(FormSchema) }
   app.get(REQUEST_PATH, { onRequest, schema: pageSchema }, async (request, reply) => {
-    const { domain = '', names = '', keyType } = request.query
-    const form = { domain, names, keyType: keyType || undefined }
+    const form = { domain: '', names: '', keyType: '' as const, ...request.query }
     return sendPage(reply, 200, requestPage(languageOf(request), form))
   })
   const formSchema = { hide: true, body: BodySchema }
   app.post(REQUEST_PATH, { onRequest, schema: formSchema }, async (request, reply) => {
     assertOwnOrigin(request)
-    const { keyType, confirmed, ...named } = request.body
-    const form = { ...named, keyType: keyType || undefined }
+    const { confirmed, ...form } = request.body
     let issuanceRequest: IssuanceRequest
     try {
       issuanceRequest = readRequest(request, form)
@@ -59,7 +51,8 @@ function readRequest(
   const names = text.split(/[\s,]+/).filter((name) => name !== '')
   if (names.length >= MAX_NAMES)
     throw new PkiError('PKI_NAME_INVALID', `more than ${MAX_NAMES} names in all`)
-  return parseRequest({ domain: domain.trim(), names, keyType }, request.server.issuers, (parsed) =>
+  const fields = { domain: domain.trim(), names, keyType: keyType || undefined }
+  return parseRequest(fields, request.server.issuers, (parsed) =>
     authorize(request, 'issue', parsed, 'server'),
   )
 }

@@ -256,7 +256,7 @@ export const certificatePages = (said: string, lang: Language = 'en'): Record<st
     'dry run of a request': dryRunPage(
       lang,
       { domain: said, names, issuer: said, obstacles: [], proofs: [], budgets: [] },
-      confirmRequest(lang, { domain: said, names: said }),
+      confirmRequest(lang, { domain: said, names: said, keyType: '' }),
     ),
     ...Object.fromEntries(
       ACTIONS.map((action) => [
