@@ -57,7 +57,7 @@ export const CLIENT_ERRORS = {
 
 type ClientErrorCode = keyof typeof CLIENT_ERRORS
 
-interface Hints extends ErrorOptions {
+export interface ErrorHints extends ErrorOptions {
   /** Whether the same may succeed later without anyone's help. */
   readonly isTransient?: boolean
   /** Milliseconds after which the service asks to try again. */
@@ -73,7 +73,7 @@ export class ClientError extends CodedError<string> {
   readonly retryAfterMs: number | undefined
   readonly action: string | undefined
 
-  constructor(code: ClientErrorCode | (string & {}), message: string, hints: Hints = {}) {
+  constructor(code: ClientErrorCode | (string & {}), message: string, hints: ErrorHints = {}) {
     super(code, message, hints)
     const { isTransient = false, retryAfterMs, action } = hints
     this.isTransient = isTransient

@@ -156,9 +156,8 @@ async function renew(get: Get, current: Placed): Promise<Placed | undefined> {
   try {
     const outcome = await get.service.renew(domainOf(get))
     if ('asked' in outcome) return undefined
-    const { issued, ...waiting } = outcome
-    if (issued) return acceptable(issued, get, current)
-    await awaitOrder(get, waiting as PendingOrder)
+    if ('issued' in outcome) return acceptable(outcome.issued, get, current)
+    await awaitOrder(get, outcome)
     return await obtain(get)
   } catch (error) {
     if (error instanceof ClientError && NOT_MINE.includes(error.code)) return undefined
@@ -212,16 +211,11 @@ async function issue(get: Get, ownKey: KeyPair | undefined): Promise<Placed> {
       : { keyType: request.keyType }),
     lifetime: request.lifetime,
   }
-  for (;;) {
-    const { issued, ...waiting } = await service.obtain(body)
-    if (!issued) {
-      await awaitOrder(get, waiting as PendingOrder)
-      continue
-    }
-    const pair = pairOf(issued, ownKey)
-    requireUsable(pair, request, clock.now())
-    return pair
-  }
+  let outcome = await service.obtain(body)
+  for (; 'order' in outcome; outcome = await service.obtain(body)) await awaitOrder(get, outcome)
+  const pair = pairOf(outcome.issued, ownKey)
+  requireUsable(pair, request, clock.now())
+  return pair
 }
 
 /**

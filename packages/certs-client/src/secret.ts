@@ -7,7 +7,7 @@ import { type Static, Type } from 'typebox'
 import { Check } from 'typebox/schema'
 import { type Placed, readPair, timeOf, toTime } from './certificate.ts'
 import { readSecret } from './credentials.ts'
-import { ClientError } from './errors.ts'
+import { ClientError, type ErrorHints } from './errors.ts'
 import type { StoragePlace } from './place.ts'
 
 /** The folder in which a pod finds its service account, and the root of the API server. */
@@ -57,11 +57,8 @@ export function openSecret(options: SecretOptions): StoragePlace {
     // Read each time, since the cluster replaces it.
     const authorization = `Bearer ${readSecret({ file: join(account, 'token') })}`
     const headers = { accept: 'application/json', ...init.headers, authorization }
-    const answer = await fetch(new URL(query, address), {
-      ...init,
-      headers,
-      status: STATUSES,
-    }).catch((cause) => {
+    const request = { ...init, headers, status: STATUSES }
+    const answer = await fetch(new URL(query, address), request).catch((cause) => {
       throw failed(`the API server cannot be asked: ${cause.message}`, { cause, isTransient: true })
     })
     if (!expect.includes(answer.status)) throw refusal(path, answer)
@@ -140,9 +137,6 @@ function refusal(path: string, { status, body }: FetchAnswer): ClientError {
   return failed(`the Secret ${path}: ${why}`, { isTransient: TRANSIENT.includes(status) })
 }
 
-function failed(
-  why: string,
-  hints: ConstructorParameters<typeof ClientError>[2] = {},
-): ClientError {
+function failed(why: string, hints: ErrorHints): ClientError {
   return new ClientError('CERT_CLIENT_SECRET_FAILED', why, hints)
 }

@@ -129,9 +129,7 @@ export interface PendingOrder {
 }
 
 /** A certificate, or the order for it. */
-type Obtained =
-  | { readonly issued: IssuedAnswer; readonly order?: undefined }
-  | ({ readonly issued?: undefined } & PendingOrder)
+type Obtained = { readonly issued: IssuedAnswer } | PendingOrder
 
 /** The certificate to issue, as `POST /api/certificate` takes it. */
 interface IssueBody {

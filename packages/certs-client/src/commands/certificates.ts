@@ -172,19 +172,20 @@ export function renew(name: string, options: CommandOptions, io: Io): Promise<st
 function renewOne(domain: string, options: CommandOptions, io: Io): Promise<string> {
   return ask(options, io, async (service) => {
     const outcome = options.now ? await retried(service, domain) : await service.renew(domain)
-    if ('asked' in outcome) return { value: outcome.asked, text: renewalsText(outcome.asked) }
-    const { order, ...rest } = outcome
-    const seen = order && options.wait ? await follow(service, { order, ...rest }, io) : order
-    if (seen?.status === 'failed') {
-      const failure = orderFailure(seen, clientClock.now())
+    if (outcome && 'asked' in outcome)
+      return { value: outcome.asked, text: renewalsText(outcome.asked) }
+    const waiting = outcome && 'order' in outcome ? outcome : undefined
+    const order = waiting && options.wait ? await follow(service, waiting, io) : waiting?.order
+    if (order?.status === 'failed') {
+      const failure = orderFailure(order, clientClock.now())
       const message = `${domain} is not renewed: ${failure.message}`
       throw new ClientError(failure.code, message, failure)
     }
     return {
-      value: seen ?? { domain, status: 'done' },
+      value: order ?? { domain, status: 'done' },
       text:
-        seen?.status === 'pending'
-          ? `the order ${seen.id} is under way: gatehouse-certs order ${seen.id} --wait\n`
+        order?.status === 'pending'
+          ? `the order ${order.id} is under way: gatehouse-certs order ${order.id} --wait\n`
           : `${domain} has a new certificate\n`,
     }
   })
@@ -210,11 +211,11 @@ function renewalsText(answer: RenewalsAnswer, isDryRun = false): string {
 }
 
 /** The order that came of another try: one that failed or is under way before one that is done. */
-async function retried(service: CertService, domain: string): Promise<Partial<PendingOrder>> {
+async function retried(service: CertService, domain: string): Promise<PendingOrder | undefined> {
   const orders = await service.retry(domain)
   const firstOf = (state: string) => orders.find(({ status }) => status === state)
   const order = firstOf('failed') ?? firstOf('pending')
-  return order ? { order } : {}
+  return order && { order }
 }
 
 /** Revokes the certificates of a name, or of an account that it ends. @throws UsageError, ClientError */

@@ -32,9 +32,6 @@ interface GetOptions
 }
 
 const DAY = 86_400_000
-const DEFAULT_MODE = '600'
-const DEFAULT_RELOAD_TIMEOUT = '1m'
-const DEFAULT_TIMEOUT = '5m'
 /** Options that only make sense with files. */
 const OF_FILES = ['csr', 'mode', 'owner', 'reload', 'reloadTimeout'] as const
 
@@ -74,9 +71,7 @@ export async function get(
     service,
     random: Math.random,
     isOwnKey: options.csr === true,
-    patienceMs: options.watch
-      ? Number.POSITIVE_INFINITY
-      : readDuration('--timeout', options.timeout, DEFAULT_TIMEOUT),
+    patienceMs: options.watch ? Infinity : readDuration('--timeout', options.timeout ?? '5m'),
   }
   await (options.watch ? keepGetting(run) : getOnce(run))
 }
@@ -88,11 +83,11 @@ interface PlaceDeps extends Pick<Get, 'clock' | 'log' | 'signal'> {
 }
 
 async function openPlace(domain: string, options: GetOptions, deps: PlaceDeps) {
-  const { out, secret, mode = DEFAULT_MODE, owner, reload, reloadTimeout } = options
+  const { out, secret, mode = '600', owner, reload, reloadTimeout = '1m' } = options
   if ((out === undefined) === (secret === undefined))
     throw new UsageError('get needs --out, the folder for the files, or --secret')
   if (secret !== undefined) return secretOf(secret, options, deps)
-  const timeoutMs = readDuration('--reload-timeout', reloadTimeout, DEFAULT_RELOAD_TIMEOUT)
+  const timeoutMs = readDuration('--reload-timeout', reloadTimeout)
   return openFolder({
     ...deps,
     dir: out ?? '',
@@ -118,8 +113,8 @@ function secretOf(text: string, options: GetOptions, deps: PlaceDeps): StoragePl
   return openSecret({ ...name, url, fetch, account: SERVICE_ACCOUNT, roots, log })
 }
 
-function readDuration(option: string, text: string | undefined, usual: string): number {
-  const ms = durationOf(text ?? usual)
+function readDuration(option: string, text: string): number {
+  const ms = durationOf(text)
   if (ms !== undefined && ms > 0 && ms <= DAY) return ms
   throw new UsageError(`${option} is a duration such as 30s or 5m, and at most 1d`)
 }
