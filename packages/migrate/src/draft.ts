@@ -6,14 +6,6 @@ export type Path = readonly (string | number)[]
 
 const WIDTH = 100
 
-/** The texts above a draft: the file that it is made of, and what to do with it. */
-export interface DraftTexts {
-  /** The first line, such as "The configuration of forward-auth, made of oauth2-proxy.cfg of oauth2-proxy". */
-  readonly title: string
-  /** Steps besides those for secrets and marked places, each a sentence. */
-  readonly steps: readonly string[]
-}
-
 /**
  * A configuration that is being written, with a comment for what each value comes from, for what has no
  * counterpart, and `TODO` where a person has to decide. It never holds a secret.
@@ -89,8 +81,11 @@ export class Draft {
     return this.#doc.hasIn(path)
   }
 
-  /** Prints the document with all comments. */
-  print({ title, steps }: DraftTexts): string {
+  /**
+   * Prints the document with all comments.
+   * @param texts - the first line, and steps besides those for secrets and marked places, each a sentence
+   */
+  print({ title, steps }: { readonly title: string; readonly steps: readonly string[] }): string {
     const doc = this.#doc.clone() as Document
     for (const [key, texts] of this.#comments) attach(doc, JSON.parse(key), texts)
     visit(doc, {
