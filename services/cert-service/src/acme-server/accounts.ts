@@ -46,7 +46,7 @@ export async function accountRoutes(app: FastifyInstance): Promise<void> {
     const isEnded = storedAccount !== undefined && newAccount.externalAccountBinding === undefined
     if (!isKnown && (newAccount.onlyReturnExisting || isEnded)) throw absent(storedAccount)
     const account = isKnown ? storedAccount : await register(request, key, newAccount, urls)
-    await admit(request, account)
+    admit(request, account)
     reply.code(account === storedAccount ? 200 : 201).header('location', urls.account(account.id))
     return describe(account, urls)
   })
@@ -134,8 +134,7 @@ async function register(
   }
   // The store limits accounts, so that unknown clients cannot fill the disk.
   const entry = entryOf(request, 'acme-account', owner.caller === null ? 'devices' : undefined)
-  const { externalAccounts } = server
-  const isInForce = (other: ServedAccount) => externalAccounts.isInForce(other)
+  const isInForce = (other: ServedAccount) => server.externalAccounts.isInForce(other)
   const account = await server.store.acme.addAccount(newAccount, entry, isInForce)
   if (account) return account
   const detail =
@@ -179,9 +178,9 @@ async function boundCaller(
  */
 function openCaller({ server, ip }: FastifyRequest): Record<keyof Owner, null> {
   if (server.acmeOptions.isOpen(ip)) return { caller: null, boundBy: null }
-  const need = 'an account needs an external account binding'
-  const detail = `${need}: get its key by \`gatehouse-certs acme-account\``
-  throw new AcmeProblem('externalAccountRequired', detail)
+  const why =
+    'an account needs an external account binding: get its key by `gatehouse-certs acme-account`'
+  throw new AcmeProblem('externalAccountRequired', why)
 }
 
 function absent(storedAccount: ServedAccount | undefined): AcmeProblem {

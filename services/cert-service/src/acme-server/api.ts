@@ -2,6 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { ServedAccount, Store } from '@gatehouse/cert-store/port'
 import { toTime } from '@gatehouse/issuance/times'
 import type { RevocationReason } from '@gatehouse/pki'
+import { optional } from '@gatehouse/service-kit/config'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { Right } from '../config/auth.ts'
@@ -16,13 +17,11 @@ import { urlsOf } from './urls.ts'
 
 const MAX_LISTED = 1_000
 
-const CallerSchema = Type.Optional(
-  Type.String({
-    minLength: 1,
-    maxLength: 100,
-    description: 'Name of an API key. Default: the own one.',
-  }),
-)
+const CallerSchema = Type.String({
+  minLength: 1,
+  maxLength: 100,
+  description: 'Name of an API key. Default: the own one.',
+})
 
 const KEY = guarded([403, 404], {
   summary: 'The key by which ACME clients bind their accounts to a caller',
@@ -31,18 +30,16 @@ const KEY = guarded([403, 404], {
     'takes `kid` and `hmacKey` for external account binding. The key is void when the value of the API key is ' +
     'gone: that with which the caller asks, or for an operator the newest. `renew` replaces the key and ends the ' +
     'accounts that it has bound.',
-  body: Type.Object({
-    caller: CallerSchema,
-    renew: Type.Optional(
-      Type.Boolean({ description: 'Whether to replace the key. Default: false.' }),
-    ),
-    keep: Type.Optional(
-      Type.Array(IdSchema, {
+  body: Type.Object(
+    optional({
+      caller: CallerSchema,
+      renew: Type.Boolean({ description: 'Whether to replace the key. Default: false.' }),
+      keep: Type.Array(IdSchema, {
         maxItems: 1_000,
         description: 'IDs of accounts that go on, with `renew`.',
       }),
-    ),
-  }),
+    }),
+  ),
   response: {
     200: Type.Object({
       kid: Type.String(),
@@ -101,16 +98,16 @@ const ADOPT = guarded([403, 404], {
   description:
     'Binds valid accounts, which have ended with an earlier value of the API key, to the value with which the caller ' +
     'asks, or for a key without `domains` to the newest of any API key. They go on as they are.',
-  body: Type.Object({
-    caller: CallerSchema,
-    ids: Type.Optional(
-      Type.Array(IdSchema, {
+  body: Type.Object(
+    optional({
+      caller: CallerSchema,
+      ids: Type.Array(IdSchema, {
         minItems: 1,
         maxItems: 1_000,
         description: 'IDs of the accounts. Default: all of the caller.',
       }),
-    ),
-  }),
+    }),
+  ),
   response: {
     200: Type.Object({
       adopted: Type.Integer({ description: 'Accounts that were bound to another value before.' }),

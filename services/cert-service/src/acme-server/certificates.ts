@@ -138,8 +138,7 @@ function byKey({ ip, id }: FastifyRequest, record: Issued, { key }: PublicKey): 
   if (!publicKey.equals(key.export({ type: 'spki', format: 'der' })))
     throw new AcmeProblem('unauthorized', 'the request is not signed by the key of the certificate')
   const actor = `key:${hash('sha256', publicKey).slice(0, 16)}`
-  const requester = { actor, remoteAddress: ip, requestId: id, way: 'acme' } as const
-  return { requester: requester, mayRefuseKey: true }
+  return { requester: { actor, remoteAddress: ip, requestId: id, way: 'acme' }, mayRefuseKey: true }
 }
 
 const absent = () => malformed('there is no such certificate', { status: 404 })

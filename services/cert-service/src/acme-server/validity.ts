@@ -22,7 +22,8 @@ export function readValidity(
   order: { readonly notBefore?: unknown; readonly notAfter?: unknown },
   now: number,
 ): number | undefined {
-  const [notBefore, notAfter] = [readTime(order, 'notBefore'), readTime(order, 'notAfter')]
+  const notBefore = readTime('notBefore', order.notBefore)
+  const notAfter = readTime('notAfter', order.notAfter)
   if (notBefore !== undefined && Math.abs(notBefore - now) > SKEW)
     throw malformed(
       `\`notBefore\` has to be now, ${toTime(now)}: a certificate begins when it is issued. For its end, send \`notAfter\``,
@@ -70,11 +71,7 @@ export function requireEnd(
   if (notAfter > latest) throw malformed(`\`notAfter\` has to be ${toTime(latest)} at the latest`)
 }
 
-function readTime(
-  order: Parameters<typeof readValidity>[0],
-  member: 'notBefore' | 'notAfter',
-): number | undefined {
-  const text = order[member]
+function readTime(member: string, text: unknown): number | undefined {
   if (text === undefined || text === null || text === '') return undefined
   const time = typeof text === 'string' && TIME.test(text) ? Date.parse(text) : Number.NaN
   if (Number.isNaN(time)) throw malformed(`\`${member}\` is not a time as in RFC 3339`)

@@ -169,7 +169,7 @@ function areNames(texts: readonly string[]): boolean {
 
 function checkCrlUrl({ ca: { crlUrl } }: CertServiceConfig): Fault[] {
   const isSound = crlUrl === undefined || URL.parse(crlUrl)?.protocol === 'http:'
-  return isSound ? [] : [{ path: '/ca/crlUrl', message: 'must be an http URL' }]
+  return faultIf(!isSound, '/ca/crlUrl', 'must be an http URL')
 }
 
 /** No lifetime is longer than the longest of all. */
@@ -202,10 +202,10 @@ function checkOwnTls({ server, ca: { permitted } }: CertServiceConfig): Fault[] 
 function checkPlainHttp({ server }: CertServiceConfig): Fault[] {
   if (server.tls !== 'off') return []
   const host = parseHost(server.host)
-  if (!host || isLoopback(host)) return []
+  const isReached = host !== undefined && !isLoopback(host)
   const message =
     'would send private keys in plain text: only a loopback server.host may have it, or write `insecure`'
-  return [{ path: '/server/tls', message }]
+  return faultIf(isReached, '/server/tls', message)
 }
 
 /** The listeners of all valid sections. */
@@ -246,9 +246,8 @@ function checkStorage({ storage }: CertServiceConfig): Fault[] {
   const { url, masterKey } = storage
   if (url !== undefined) return faultOf('/storage/url', () => parsePostgresUrl(url))
   if (masterKey !== undefined) return []
-  const inside = relative(storage.path, storage.masterKeyFile)
-  if (inside.startsWith('..') || inside.startsWith('/')) return []
-  return [{ path: '/storage/masterKeyFile', message: 'must lie outside of storage.path' }]
+  const isInside = !/^(\.\.|\/)/.test(relative(storage.path, storage.masterKeyFile))
+  return faultIf(isInside, '/storage/masterKeyFile', 'must lie outside of storage.path')
 }
 
 function permittedName(text: string, permitted: readonly string[]): void {

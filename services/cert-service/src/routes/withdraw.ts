@@ -5,6 +5,7 @@ import type { IssuedCertificate } from '@gatehouse/cert-store/port'
 import { IssueError } from '@gatehouse/issuance'
 import { type Actor, isEmbedded } from '@gatehouse/issuance/request'
 import { REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
+import { optional } from '@gatehouse/service-kit/config'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type TProperties, Type } from 'typebox'
 import { CertError } from '../errors.ts'
@@ -51,22 +52,20 @@ const REVOKED = {
     description:
       'Serial numbers of the revoked certificates, hexadecimal; the one that ends first comes first.',
   }),
-  unknownAtCa: Type.Optional(
-    Type.Array(Type.String(), {
+  ...optional({
+    unknownAtCa: Type.Array(Type.String(), {
       description:
         'Certificates that the CA does not know (any more), which are revoked only here. Absent if there are none.',
     }),
-  ),
-  notRevoked: Type.Optional(
-    Type.Array(
+    notRevoked: Type.Array(
       Type.Object({ serialNumber: Type.String(), issuer: Type.String(), detail: Type.String() }),
       {
         description:
           'Certificates that are valid still, as their CA has not revoked them, and why. Absent if there are none.',
       },
     ),
-  ),
-  unconfirmed: Type.Optional(UnconfirmedSchema),
+    unconfirmed: UnconfirmedSchema,
+  }),
 }
 
 /** Returns the schema of answers about revoked certificates, with further members. */
@@ -83,10 +82,7 @@ const REVOKE = guarded([403, 404, 409, 422], {
     'in service, replaced or deleted, whoever requested it, for whichever key. What has a name that the caller may not ' +
     'revoke stays. None of them is served any more, and the next POST makes a new key. With `keyCompromise`, none of ' +
     'their keys is certified again.',
-  body: Type.Object({
-    ...TargetSchema.properties,
-    reason: REASON,
-  }),
+  body: Type.Object({ ...TargetSchema.properties, reason: REASON }),
   response: revokedAnswers({ domain: Type.String() }),
 })
 
@@ -278,7 +274,7 @@ async function* affected(request: FastifyRequest, action: Action, domain: Subjec
 /** Certificates that fit page by page, each after the last one of the page before. */
 export async function* pagesOf<One extends IssuedCertificate>(
   list: (after: One | undefined) => Promise<readonly One[]>,
-  isFit: (certificate: One) => boolean = () => true,
+  isFit: (certificate: One) => boolean,
 ) {
   let page = await list(undefined)
   for (; page.length > 0; page = await list(page.at(-1))) {

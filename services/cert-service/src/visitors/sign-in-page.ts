@@ -3,17 +3,16 @@ import { html } from '@remix-run/html-template'
 import { card } from '../pages/card.ts'
 import { plain, say } from '../pages/say.ts'
 
-/** @param options - `to` is the page to show after signing in; default: the inventory */
+/** @param page - the page to show after signing in; default: the inventory */
 export function signInPage(
   lang: Language,
-  options: { readonly isWrong: boolean; readonly to?: string | undefined },
-) {
-  const note = options.isWrong
+  { isWrong, to: page }: { readonly isWrong: boolean; readonly to?: string | undefined },
+): Page {
+  const note = isWrong
     ? html`<p class="wrong" id="wrong" role="alert">${say(lang, 'That API key is not valid.')}</p>`
     : ''
-  const described = options.isWrong ? html` aria-invalid="true" aria-describedby="wrong"` : ''
-  const to =
-    options.to === undefined ? '' : html`<input type="hidden" name="to" value="${options.to}">`
+  const described = isWrong ? html` aria-invalid="true" aria-describedby="wrong"` : ''
+  const to = page === undefined ? '' : html`<input type="hidden" name="to" value="${page}">`
   return card(
     lang,
     plain(lang, 'Certificates'),
