@@ -37,7 +37,6 @@ export interface Placed extends Pair {
   readonly isOwnKey: boolean
 }
 
-/** A request for a certificate of all of these names. */
 export interface CertificateRequest {
   /** The first is its domain; no name twice. */
   readonly names: readonly Name[]
@@ -89,10 +88,7 @@ function checkChain(ders: readonly Uint8Array[], privateKey: KeyObject): void {
   }
 }
 
-/**
- * Refuses a pair that is not what was asked for, or not valid now.
- * @throws ClientError CERT_CLIENT_CERTIFICATE_INVALID
- */
+/** Refuses a pair that is not what was asked for, or not valid now. @throws ClientError CERT_CLIENT_CERTIFICATE_INVALID */
 export function requireUsable(pair: Pair, request: CertificateRequest, now: number): void {
   const missing = request.names.find(({ text }) => !pair.names.includes(text))
   if (missing) throw invalid(`the certificate is not for ${missing.text}`)

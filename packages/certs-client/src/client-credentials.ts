@@ -13,7 +13,6 @@ import {
 } from 'openid-client'
 import { ClientError } from './errors.ts'
 
-/** A client of an OpenID issuer. */
 export interface ClientCredentials {
   readonly clientId: string
   /** The OpenID issuer that is asked for its token endpoint, or that endpoint. */
@@ -34,7 +33,6 @@ export interface Token {
 /** Success, and the errors of RFC 6749 section 5.2. */
 const STATUSES = [200, 400, 401, 403]
 
-/** The means to ask an issuer. */
 export interface TokenContext {
   readonly fetch: BoundedFetch
   readonly now: () => number

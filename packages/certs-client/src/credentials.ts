@@ -28,7 +28,6 @@ export type Source =
 /** A secret itself, from the environment, or the file that holds it. */
 export type Secret = { readonly text: string } | { readonly file: string }
 
-/** The credentials of each request. */
 export interface Credentials {
   /** The value of `Authorization`. @throws ClientError CERT_CLIENT_CREDENTIALS, CERT_CLIENT_UNREACHABLE */
   authorization(): Promise<string>
@@ -73,10 +72,7 @@ function cached(request: () => Promise<Token>, now: () => number): Credentials {
   }
 }
 
-/**
- * Reads a secret without the white space around it.
- * @throws ClientError CERT_CLIENT_CREDENTIALS
- */
+/** Reads a secret without the white space around it. @throws ClientError CERT_CLIENT_CREDENTIALS */
 export function readSecret(secret: Secret, form: RegExp = TOKEN): string {
   if ('text' in secret) return checked(secret.text, 'the environment variable', form)
   const { file } = secret

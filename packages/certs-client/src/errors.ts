@@ -62,7 +62,6 @@ export interface ErrorHints extends ErrorOptions {
   readonly isTransient?: boolean
   /** Milliseconds after which the service asks to try again. */
   readonly retryAfterMs?: number | undefined
-  /** The advice to the user. */
   readonly action?: string | undefined
 }
 

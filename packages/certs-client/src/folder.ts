@@ -198,7 +198,6 @@ export class CertificateFolder {
     return existsSync(join(this.path, MARK))
   }
 
-  /** Notes that the reload command has succeeded. */
   reloaded(): void {
     attempt(this.path, () => rmSync(join(this.path, MARK), { force: true }))
   }

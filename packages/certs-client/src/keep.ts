@@ -218,10 +218,7 @@ async function issue(get: Get, ownKey: KeyPair | undefined): Promise<Placed> {
   return pair
 }
 
-/**
- * Asks for an order until it is done.
- * @throws ClientError with the code of its failure, or CERT_CLIENT_ORDER_PENDING
- */
+/** Asks for an order until it is done. @throws ClientError with the code of its failure, or CERT_CLIENT_ORDER_PENDING */
 export async function awaitOrder(
   get: Pick<Get, 'service' | 'clock' | 'log' | 'signal' | 'patienceMs'>,
   { order: first, retryAfterMs = POLL }: PendingOrder,
@@ -273,7 +270,6 @@ export function waitAfter(
   return Math.max(backoff * (0.5 + random() / 2), minimum)
 }
 
-/** The fields of a log line about an error. */
 function describe({ code, message, action }: ClientError): object {
   return { code, detail: message, ...(action !== undefined && { action }) }
 }

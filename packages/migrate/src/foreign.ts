@@ -2,7 +2,6 @@ import type { Draft } from './draft.ts'
 import type { SourceConfig, SourceSetting } from './source.ts'
 import type { SettingTable } from './table.ts'
 
-/** A service of ours. */
 export type Service = 'cert-service' | 'forward-auth'
 
 /** A program that people move from. */

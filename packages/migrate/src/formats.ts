@@ -40,7 +40,6 @@ function flagOf(line: string): Pick<RawSetting, 'spelling' | 'values'> | undefin
   return { spelling, values: [value.replace(/^(["'])(.*)\1$/, '$2')] }
 }
 
-/** Reads environment variables. */
 export function readVariables(text: string): RawSetting[] {
   const lines = linesOf(text)
   const plain = lines.map((line) => line.replace(VARIABLE, '$1=')).join('\n')
@@ -67,10 +66,7 @@ function unquote(text: string): string {
   return attempt(() => JSON.parse(text)) ?? text.slice(1, -1)
 }
 
-/**
- * Reads the keys at the top of a TOML file.
- * @throws ConfigError CONFIG_NOT_THEIRS; nothing of the file is quoted
- */
+/** Reads the keys at the top of a TOML file. @throws ConfigError CONFIG_NOT_THEIRS; nothing of the file is quoted */
 export async function readToml(text: string, file: string): Promise<RawSetting[]> {
   const { getStaticTOMLValue, parseTOML } = await import('toml-eslint-parser')
   let program: AST.TOMLProgram

@@ -8,7 +8,6 @@ import { PROGRAMS, type ProgramName } from './programs.ts'
 import { notTheirs, placeOf, SourceConfig, type SourceSetting } from './source.ts'
 import { remarkOnUnused, rowOf } from './table.ts'
 
-/** A configuration that was translated. */
 export interface Migrated {
   readonly yaml: string
   /** The number of marked places, which a person has to decide about. */

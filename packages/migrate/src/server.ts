@@ -5,7 +5,6 @@ import type { SourceConfig } from './source.ts'
 
 export const lower = (text: string) => text.toLowerCase()
 
-/** Sets the log, from `logs.level` and `logs.json`. */
 export function setLog(source: SourceConfig, draft: Draft): void {
   draft.copy(['log', 'level'], source.take('logs.level'), lower)
   const format = source.ifOn('logs.json') ? 'json' : 'pretty'

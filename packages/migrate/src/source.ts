@@ -96,7 +96,6 @@ function textOf({ value, source }: Scalar): string {
   return typeof value === 'string' ? value : (source ?? String(value))
 }
 
-/** Describes where a setting is. */
 export const placeOf = ({ spelling, line }: RawSetting) => `${spelling} (line ${line})`
 
 /** @param fault - the end of a sentence that begins with the file */

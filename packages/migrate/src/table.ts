@@ -13,10 +13,8 @@ export interface SettingRow {
   readonly restricts?: boolean
 }
 
-/** All settings of another program. */
 export type SettingTable = readonly SettingRow[]
 
-/** The words of a text over any number of lines. */
 export const words = (text: string) => text.split(/\s+/).filter(Boolean)
 
 /** The translation of settings, with a note; or the note alone. */

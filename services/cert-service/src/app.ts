@@ -83,7 +83,7 @@ const ERRORS = [
 ]
 
 /** The parts that are not configured; tests replace them. */
-export interface AppDeps {
+export interface AppDeps extends Pick<StoreOptions, 'elapsed' | 'isNew'> {
   readonly log: Logger
   readonly clock?: Clock
   readonly metrics?: Metrics
@@ -91,10 +91,6 @@ export interface AppDeps {
   /** Finds the addresses of trusted proxies. Default: that of the system. */
   readonly lookup?: LookupAll | undefined
   readonly random?: () => number
-  /** Milliseconds from a clock that cannot be set; default: the run time of the process. */
-  readonly elapsed?: () => number
-  /** Whether a store may be made for a master key that exists. */
-  readonly isNew?: boolean | undefined
   readonly openStore?: StoreOptions['open']
   readonly issuer?: IssuersOptions['fallback']
   readonly createSolver?: IssuersOptions['createSolver']

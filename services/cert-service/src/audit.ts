@@ -34,10 +34,7 @@ interface Counted {
   written: Promise<void> | undefined
 }
 
-/**
- * Writes what happens too often for a row each as a row per hour, caller and address with a count.
- * Never throws.
- */
+/** Writes what happens too often for a row each as a row per hour, caller and address with a count. Never throws. */
 export class Audit {
   readonly #deps: AuditDeps
   #counted = new Map<string, Counted>()
@@ -97,7 +94,6 @@ export class Audit {
     void this.#count(`${hour} refuse`, () => ({ at: now, action: 'refuse', ...summary }))
   }
 
-  /** Writes what is still counted. */
   async close(): Promise<void> {
     this.#timer.cancel()
     await Promise.all([this.#writing, this.#flush()])

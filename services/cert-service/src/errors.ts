@@ -30,7 +30,6 @@ const PACKAGE_STATUS: Partial<Record<keyof typeof PACKAGE_ERRORS, number>> = {
   ...Object.fromEntries(FINAL_CODES.map((code) => [code, 422])),
 }
 
-/** The errors that only the service itself throws. */
 const OWN_ERRORS = {
   CERT_DOCUMENT_TOO_LARGE: {
     status: 422,

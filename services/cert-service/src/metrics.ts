@@ -166,9 +166,7 @@ const FAILURE_CLASSES = [
 
 type FailureClass = (typeof FAILURE_CLASSES)[number]
 
-/**
- * The class of a failure by its code. A code that is not listed is of class `dns` if it is about DNS, else `refused`.
- */
+/** The class of a failure by its code. A code that is not listed is of class `dns` if it is about DNS, else `refused`. */
 const CLASS_OF: Readonly<Record<string, FailureClass>> = {
   ACME_CAA: 'dns',
   ACME_DNS: 'dns',
@@ -192,7 +190,6 @@ const CLASS_OF: Readonly<Record<string, FailureClass>> = {
   STORE_STATEMENT_FAILED: 'internal',
 }
 
-/** The class of an error, which says where to look. */
 export function failureClass(error: unknown): FailureClass {
   if (!(error instanceof AcmeError || error instanceof TitledError || error instanceof PkiError))
     return 'internal'
@@ -210,7 +207,6 @@ interface MetricsOptions {
   readonly issuers: readonly Named[]
 }
 
-/** Counts certificates. */
 export const certMetrics = fp<MetricsOptions>(
   async (app: FastifyInstance, { metrics, issuers }) => {
     app.decorate('certMetrics', metrics && createCertMetrics(metrics, issuers))

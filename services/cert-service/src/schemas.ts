@@ -99,7 +99,6 @@ export const DomainSchema = Type.Object({
   }),
 })
 
-/** The query that selects certificates by profile. */
 export const ProfileSchema = Type.Partial(
   Type.Object({
     profile: Type.Enum([...PROFILES], {
@@ -108,7 +107,6 @@ export const ProfileSchema = Type.Partial(
   }),
 )
 
-/** A body that names a certificate. */
 export const TargetSchema = Type.Object({
   ...DomainSchema.properties,
   ...ProfileSchema.properties,
@@ -143,13 +141,13 @@ export const HeldSchema = Type.Object({
   fingerprint256: TextSchema('SHA-256 of the certificate, hexadecimal.'),
   notBefore: TimeSchema('Start of validity.'),
   notAfter: TimeSchema('End of validity.'),
-  renewAt: Type.Optional(TimeSchema('When it is renewed; absent if it is no longer renewed.')),
-  renewalExplanationUrl: Type.Optional(
-    Type.String({
+  ...optional({
+    renewAt: TimeSchema('When it is renewed; absent if it is no longer renewed.'),
+    renewalExplanationUrl: Type.String({
       description: 'Page on which the CA explains the time of the renewal, if any.',
       examples: ['https://ca.example/incidents/7'],
     }),
-  ),
+  }),
 })
 
 const CertificateSchema = Type.Object({
@@ -207,7 +205,6 @@ export const OrderSchema = Type.Object(
   { description: 'Once it is `done`, POST /api/certificate answers with the certificate.' },
 )
 
-/** Describes an order as the API answers it. */
 export function describeOrder(order: OrderRecord): Static<typeof OrderSchema> {
   const { id, status, step, since, names, lastError, nextTryAt } = order
   return {
@@ -221,7 +218,6 @@ export function describeOrder(order: OrderRecord): Static<typeof OrderSchema> {
   }
 }
 
-/** Describes why an order failed, and what to do about it. */
 export function describeFailure({ code, detail, at: time }: NonNullable<OrderRecord['lastError']>) {
   const action = actionFor(code)
   return { code, detail, failedAt: toTime(time), ...(action !== undefined && { action }) }
@@ -261,13 +257,13 @@ export const DryRunSchema = Type.Object(
     domain: Type.String(),
     names: Type.Array(Type.String()),
     issuer: TextSchema('The issuer that would sign it.'),
-    accountUrl: Type.Optional(
-      TextSchema(
+    ...optional({
+      accountUrl: TextSchema(
         'The account at the CA, for `accounturi` in CAA records; absent until it is registered.',
       ),
-    ),
-    held: Type.Optional(HeldSchema),
-    order: Type.Optional(OrderSchema),
+      held: HeldSchema,
+      order: OrderSchema,
+    }),
     proofs: Type.Array(ProofSchema, {
       description: 'How each name would be proven; empty if the issuer needs no proof.',
     }),

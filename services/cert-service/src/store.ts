@@ -33,17 +33,23 @@ export interface StoreOptions extends Pick<CertServiceConfig, 'storage'> {
 export const store = fp<StoreOptions>(
   async (app: FastifyInstance, options) => {
     const { storage, server, isNew, elapsed, open = openStore } = options
-    const { url, path, masterKeyFile, masterKey } = storage
     if (!isNew && isFirstStart(storage)) refuseLostStore(storage)
     const name = `${hostname()}:${server.port}`
     const store = await open({ storage, name, elapsed, patience: PATIENCE, log: app.log })
     app.addHook('onClose', async () => store.close())
-    const folder = url === undefined ? path : undefined
     app.decorate('store', store)
-    app.decorate('keyring', await openKeyring({ masterKeyFile, masterKey, folder, store }))
+    app.decorate('keyring', await keyringOf(storage, store))
   },
   { name: 'cert-service/store' },
 )
+
+type KeyStorage = Pick<CertServiceConfig['storage'], 'path' | 'masterKeyFile' | 'masterKey' | 'url'>
+
+/** Opens the keyring of a store. @throws CertStoreError CERT_MASTER_KEY_UNUSABLE */
+export function keyringOf({ url, path, masterKey, masterKeyFile }: KeyStorage, store: Store) {
+  const folder = url === undefined ? path : undefined
+  return openKeyring({ folder, masterKey, masterKeyFile, store })
+}
 
 /** The clock of a shared store, so that replicas agree; otherwise that of the system. */
 export function clockOf({ now = systemClock.now }: Pick<Store, 'now'>): Clock {

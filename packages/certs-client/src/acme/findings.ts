@@ -2,7 +2,6 @@ import type { AcmeAuthorization, AcmeOrder } from '@gatehouse/acme'
 import { type FetchAnswer, NetError, parseAdvertisedUrl, parseJson } from '@gatehouse/net'
 import { printable } from '@gatehouse/service-kit/program'
 
-/** A finding that a client of ACME would meet, and what to do about it. */
 export interface Finding {
   readonly level: 'ok' | 'warning' | 'fault'
   readonly text: string

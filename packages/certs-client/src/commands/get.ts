@@ -32,13 +32,9 @@ interface GetOptions
 }
 
 const DAY = 86_400_000
-/** Options that only make sense with files. */
 const OF_FILES = ['csr', 'mode', 'owner', 'reload', 'reloadTimeout'] as const
 
-/**
- * Gets a certificate once, or keeps it up to date until a signal ends it.
- * @throws UsageError, ClientError
- */
+/** Gets a certificate once, or keeps it up to date until a signal ends it. @throws UsageError, ClientError */
 export async function get(
   names: readonly string[],
   options: GetOptions,

@@ -45,11 +45,9 @@ export function accessByEmail({ domains, addresses, claim = 'email' }: Emails): 
   return { condition: isEmail ? `EmailVerified() && ${test}` : test }
 }
 
-/** Writes a list in a condition. */
 export const listOf = (texts: readonly string[]) =>
   `[${texts.map((text) => JSON.stringify(text)).join(', ')}]`
 
-/** Grants access to members of any of the groups or roles. */
 export function accessByMembership(
   groups: readonly string[],
   conditions: readonly string[],

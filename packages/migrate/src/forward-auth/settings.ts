@@ -56,7 +56,6 @@ export function boundedDuration(
   return durationText(wholeSeconds(Math.min(Math.max(ms, shortest), longest)))
 }
 
-/** Reads a number of seconds as a duration. */
 export function secondsText(text: string): string | undefined {
   return /^\d+$/.test(text) ? boundedDuration(`${text}s`) : undefined
 }
@@ -97,10 +96,7 @@ export function setDomains(draft: Draft, texts: readonly string[], authHost?: st
 
 export const isOn = (host: string, domain: string) => host === domain || host.endsWith(`.${domain}`)
 
-/**
- * Sets the secret of a provider, as a file.
- * @param names - the settings: the secret itself, or its file
- */
+/** Sets the secret of a provider, as a file. @param names - the settings: the secret itself, or its file */
 export function setClientSecret(
   source: SourceConfig,
   draft: Draft,
@@ -114,7 +110,6 @@ export function setClientSecret(
   else draft.copy(path, secretFile)
 }
 
-/** Marks the provider if its issuer is not known. */
 export function askForIssuer(draft: Draft, theirs: string): void {
   if (!draft.has([...PROVIDER, 'issuerUrl']))
     draft.todo(

@@ -9,7 +9,6 @@ const ISSUER: Path = ['issuers', 0]
 const CHALLENGE: Path = [...ISSUER, 'challenges', 0]
 const DNS: Path = [...CHALLENGE, 'providers', 0]
 
-/** Translates the settings of le-cert-server. */
 export const translateLeCertServer: Translate = (source, draft) => {
   setServer(source, draft)
   setLog(source, draft)

@@ -33,7 +33,6 @@ const TYPES: Readonly<Record<string, string>> = {
 const REALM = /^(https?:\/\/.+\/realms\/[^/]+)\/protocol\/openid-connect\/auth$/
 const ENTRA = /^(https:\/\/[^/]+)\/([0-9a-f-]{36})\/v2\.0\/?$/i
 
-/** Translates the settings of oauth2-proxy. */
 export const translateOauth2Proxy: Translate = (source, draft, readFile) => {
   const kind = source.text('provider') ?? 'google'
   const type = TYPES[kind]

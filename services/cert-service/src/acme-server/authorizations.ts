@@ -20,7 +20,6 @@ interface OfChallenge {
   readonly Params: AuthorizationRoute['Params'] & { readonly type: string }
 }
 
-/** An authorization is of one name of one order. */
 interface Authorization {
   readonly order: ServedOrder
   readonly n: number

@@ -14,7 +14,6 @@ import { type Csr, parseCertificate } from '@gatehouse/pki'
 import type { FastifyRequest } from 'fastify'
 import { actorOf } from '../policy/authorize.ts'
 
-/** The client that orders a certificate. */
 interface Orderer {
   /** The caller, as the audit trail names it. */
   readonly actor: string

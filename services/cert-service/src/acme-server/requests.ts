@@ -23,10 +23,7 @@ export interface Signer {
 /** The key that a request may be signed with: that of the account at its URL, or the one that it carries. */
 type Identification = 'account' | 'key' | 'either'
 
-/**
- * Verifies a request (RFC 8555 section 6), and sets who sends it.
- * @throws AcmeProblem
- */
+/** Verifies a request (RFC 8555 section 6), and sets who sends it. @throws AcmeProblem */
 export async function verifySigned(
   request: FastifyRequest,
   identification: Identification = 'account',

@@ -25,7 +25,6 @@ const LOOPBACK = ['localhost', '127.0.0.1', '::1']
 /** Accounts whose use is noted at a time. */
 const MAX_USED = 10_000
 
-/** The parts that the routes for ACME clients share. */
 class AcmeServer {
   readonly nonces: Nonces
   /** Whether a host is this service. */

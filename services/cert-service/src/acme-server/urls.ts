@@ -52,7 +52,6 @@ export function urlsOf({ protocol, host }: Pick<FastifyRequest, 'protocol' | 'ho
 
 export type Urls = ReturnType<typeof urlsOf>
 
-/** Adds a link to those that a reply has. */
 export function addLink(reply: FastifyReply, url: string, rel: string): void {
   reply.header('link', [reply.getHeader('link'), `<${url}>;rel="${rel}"`].flat())
 }

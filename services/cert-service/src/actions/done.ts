@@ -17,7 +17,6 @@ const DONE = '__Host-gatehouse-certs-done'
 const MAX_AGE = 60
 
 const Count = Type.Optional(Type.Integer({ minimum: 0 }))
-/** An action that was taken on the certificates of a name. */
 const DoneSchema = Type.Object({
   action: Type.Enum(['request', 'renew', 'ask', 'retry', 'revoke', 'delete']),
   domain: Type.String(NAME),
@@ -55,7 +54,6 @@ const NOT_REVOKED =
 const UNCONFIRMED =
   'Replicas that have not confirmed it yet: {count}. They may serve the old certificate until they reach the database.'
 
-/** Tells what was done. */
 export function doneNotice(lang: Language, done: Done): SafeHtml {
   const { domain, unknownAtCa = 0, notRevoked = 0, unconfirmed = 0 } = done
   const warnings = [

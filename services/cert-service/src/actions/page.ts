@@ -80,7 +80,6 @@ function actionHref(action: Action, { domain, profile }: ActionTarget): string {
   return nameHref(domain, profile, `/${action}`)
 }
 
-/** The buttons that lead to the actions. */
 export function actionLinks(lang: Language, actions: readonly Action[], target: ActionTarget) {
   if (actions.length === 0) return ''
   const links = actions.map((action) => {
@@ -112,7 +111,6 @@ const CLIENT_NOT_DUE =
   'It can be renewed {when}, and its ACME client does this. You do not have to do anything.'
 const CLIENT_ASKED = 'Its ACME client is asked to renew it. The old one stays valid until it ends.'
 
-/** Asks before something is done to the certificates of a name. */
 export function confirmPage(lang: Language, action: Action, confirmation: Confirmation): Page {
   const { domain, profile, affected = [], dueAt, order, isOfClient, now } = confirmation
   const { verb, asks, means: usual } = ACTION_TEXTS[action]

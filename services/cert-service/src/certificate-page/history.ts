@@ -13,7 +13,6 @@ import { issuerText } from '../pages/state.ts'
 import { when } from '../pages/time.ts'
 import { pastStatus } from './status.ts'
 
-/** Lists the certificates of a name, the newest first. */
 export function history(
   lang: Language,
   past: readonly PastCertificate[],
@@ -66,7 +65,6 @@ const CHANGED: Readonly<Record<Transition['action'], Step>> = {
   reinstate: ['good', 'Back in service'],
 }
 
-/** Lists what happened to one certificate, the newest first. */
 export function transitions(lang: Language, list: readonly Transition[]): SafeHtml {
   const rows = list.map(({ action, actor, account, at: time }) => {
     const [tone, text] = CHANGED[action]
@@ -79,7 +77,6 @@ export function transitions(lang: Language, list: readonly Transition[]): SafeHt
   return html`<ul class="past">${rows}</ul>`
 }
 
-/** Lists what was done with a name and by whom, the newest first. */
 export function activity(lang: Language, entries: readonly AuditRecord[]): SafeHtml {
   if (entries.length === 0)
     return html`<p>${say(lang, 'The newest rows of the audit trail do not mention this name.')}</p>`

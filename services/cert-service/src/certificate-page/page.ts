@@ -28,7 +28,6 @@ interface Reading {
 interface NameView extends Reading, Pick<Around, 'order' | 'history' | 'now'> {
   /** The latest entries of the audit trail about the name; undefined for those who may not know. */
   readonly activity: readonly AuditRecord[] | undefined
-  /** The actions that the visitor may take on the certificates of the name. */
   readonly actions: readonly Action[]
   /** The last action of the visitor. */
   readonly done: Done | undefined
@@ -105,7 +104,6 @@ export function nameWithoutCertificatePage(
   )
 }
 
-/** The page of an order, whether or not it has led to a certificate. */
 export function orderPage(
   view: Reading & {
     readonly order: OrderRecord
@@ -245,11 +243,8 @@ function details({ lang, record }: CertificateView): SafeHtml {
 }
 
 function fingerprintFact(hex: string): SafeHtml {
-  return wideFact('SHA-256', html`<code class="copy">${colons(hex)}</code>`)
-}
-
-function colons(hex: string): string {
-  return (hex.match(/../g) ?? []).join(':').toUpperCase()
+  const octets = hex.match(/../g) ?? []
+  return wideFact('SHA-256', html`<code class="copy">${octets.join(':').toUpperCase()}</code>`)
 }
 
 function chain({ lang, record, root }: CertificateView): SafeHtml {

@@ -34,7 +34,6 @@ export interface Around {
 /** A certificate in service, or one with what became of it. */
 export type Shown = CertificateRecord & (InService | { readonly isCurrent: true })
 
-/** Tells how a certificate is now. */
 export function statusNotice(record: Shown, around: Around): SafeHtml {
   return record.isCurrent
     ? notice(...currentStatus(record, around))
@@ -90,7 +89,6 @@ const ACCOUNT_ENDED =
   'The account of the client {client} at {address} has ended. Have the client make another one.'
 const LAST_SEEN = 'The client {client} at {address} was last seen {when}. Restart it there.'
 
-/** Explains why a client is late, and what to do. */
 function lateClient(record: CertificateRecord, { lang, lastSeen, now }: Around): SafeHtml {
   const { client, address, renewalInfoReadAt } = record
   const who = html`<code>${client ?? 'ACME'}</code>`

@@ -1,7 +1,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { format } from 'node:util'
-import { createPrivateFile, openKeyring, openStore, replaceMasterKey } from '@gatehouse/cert-store'
+import { createPrivateFile, openStore, replaceMasterKey } from '@gatehouse/cert-store'
 import type { Store } from '@gatehouse/cert-store/port'
 import { rolloverAccount } from '@gatehouse/issuance/issuers'
 import type { IssuerConfig } from '@gatehouse/issuance/options'
@@ -10,6 +10,7 @@ import { systemClock } from '@gatehouse/service-kit/clock'
 import { escaped } from '@gatehouse/service-kit/program'
 import type { CertServiceConfig } from '../config/schema.ts'
 import { CertError } from '../errors.ts'
+import { keyringOf } from '../store.ts'
 import { VERSION } from '../version.ts'
 
 type StorageConfig = CertServiceConfig['storage']
@@ -22,11 +23,6 @@ function openStopped(stopped: Stopped): Promise<Store> {
   const log = { info() {}, warn() {} }
   const storage = { schema: '', ...stopped }
   return openStore({ storage, existing: true, name: 'gatehouse-certs', log })
-}
-
-function keyringOf({ url, path, masterKey, masterKeyFile }: Stopped, store: Store) {
-  const folder = url === undefined ? path : undefined
-  return openKeyring({ folder, masterKey, masterKeyFile, store })
 }
 
 /**

@@ -194,7 +194,6 @@ export function pluginOptionsOf({ domainsClaim: _, allow: __, mtls: ___, ...auth
 /** The part of the row of a key that the policy reads; `lifetime` in ms. */
 export type KeyRow = Pick<CertificateCaller, 'rights' | 'profile' | 'lifetime'>
 
-/** The rows of the API keys, by name. */
 export function keysOf({ psk }: AuthConfig): ReadonlyMap<string, KeyRow> {
   return new Map(psk?.keys?.map((key) => [key.name, key]))
 }
@@ -208,7 +207,6 @@ export function takesTokens({ method, jwt, issuerUrl }: AuthConfig): boolean {
   return method !== 'psk' && (jwt !== undefined || issuerUrl !== undefined)
 }
 
-/** The rules for `auth`, and for `rules` at public issuers. */
 export const AUTH_RULES = [
   checkWhole,
   checkParts,

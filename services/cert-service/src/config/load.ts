@@ -208,7 +208,6 @@ function checkPlainHttp({ server }: CertServiceConfig): Fault[] {
   return faultIf(isReached, '/server/tls', message)
 }
 
-/** The listeners of all valid sections. */
 function listenersOf(config: CertServiceConfig): Listener[] {
   const sections: readonly (() => Listener[])[] = [
     () => [{ path: '/server', address: config.server }],

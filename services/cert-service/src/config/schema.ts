@@ -68,7 +68,6 @@ const events = eventsOptions(
   'Each receives events about certificates, each event at least once. Delivery is retried for 7 days.',
 )
 
-/** The configuration file of cert-service. */
 export const CertServiceSchema = Type.Object({
   server: ServerSchema,
   metrics: MetricsSchema(9464),

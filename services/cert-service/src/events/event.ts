@@ -34,7 +34,6 @@ export type EventBody = CertEventHead &
       }
   )
 
-/** Describes an event as receivers get it. */
 export function describeEvent(event: CertEvent, id: string, time: number): EventBody {
   const head = { id, at: toTime(time) }
   if (event.type === 'failing') {

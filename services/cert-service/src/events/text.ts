@@ -2,7 +2,6 @@ import { type EventText, tidy } from '@gatehouse/service-kit/events'
 import { actionFor } from '../errors.ts'
 import type { EventBody } from './event.ts'
 
-/** Limits of the parts of a text that may be long. */
 interface TextLimits {
   /** Names that are listed. */
   readonly names: number
@@ -18,7 +17,6 @@ const LIMITS: Readonly<Record<'brief' | 'whole', TextLimits>> = {
 const INVENTORY =
   'The inventory of cert-service shows the cause. Correct it, then renew the certificate there.'
 
-/** Describes an event for people. */
 export function textOf(event: EventBody, length: keyof typeof LIMITS = 'brief'): EventText {
   const limits = LIMITS[length]
   const [first = ''] = event.names

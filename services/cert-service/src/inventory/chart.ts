@@ -20,10 +20,8 @@ export interface Spans {
   readonly starts: readonly number[]
 }
 
-/** The number of certificates in each state, and of renewals and ends ahead. */
 export interface Summary extends Tally {
   readonly spans: Spans
-  /** Whether only some certificates were counted. */
   readonly isPartial: boolean
 }
 

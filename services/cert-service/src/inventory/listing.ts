@@ -2,7 +2,7 @@ import { listAll } from '@gatehouse/cert-store/listing'
 import type { CertificateRecord, Listed } from '@gatehouse/cert-store/port'
 import { hasCode } from '@gatehouse/net'
 import type { FastifyInstance } from 'fastify'
-import { findValid, isOf, readPermitted } from '../lookup/certificates.ts'
+import { findByNames, isOf, readPermitted } from '../lookup/certificates.ts'
 import { cursorOf } from '../lookup/positions.ts'
 import { mayAll } from '../policy/authorize.ts'
 import type { Visitor } from '../visitors/visitors.ts'
@@ -12,7 +12,6 @@ import type { Place, View } from './view.ts'
 
 const PAGE = 50
 
-/** A page of what a visitor may read, and where the pages before and after it begin. */
 export interface ListedPage extends Neighbours {
   readonly shown: readonly Listed[]
 }
@@ -50,16 +49,11 @@ async function readByFingerprint(app: FastifyInstance, visitor: Visitor, sha256:
 }
 
 /** Finds a certificate that is valid for the whole name that was searched, one of its own before a wildcard. */
-export async function findCovering(
+export function findCovering(
   app: FastifyInstance,
   visitor: Visitor,
   { name, search: { wildcard } }: SearchQuery,
 ): Promise<CertificateRecord | undefined> {
-  for (const text of [name?.text, wildcard]) {
-    if (text === undefined) continue
-    const read = (skip: number) => app.store.findByName(text, skip)
-    const record = await findValid(app, visitor, read, isOf('server'))
-    if (record) return record
-  }
-  return undefined
+  const names = [name?.text, wildcard].filter((text) => text !== undefined)
+  return findByNames(app, visitor, names, isOf('server'))
 }

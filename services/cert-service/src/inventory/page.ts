@@ -23,7 +23,6 @@ export interface Inventory {
   readonly view: View
   /** Counts, on the first page of all. */
   readonly summary?: Summary | undefined
-  /** The search, if there was one. */
   readonly query?: SearchQuery | undefined
   /** The certificate that is valid for the whole name that was searched. */
   readonly covering?: CertificateRecord | undefined
@@ -43,7 +42,6 @@ interface ListedRow {
   readonly order: OrderRecord | undefined
 }
 
-/** Renders the certificates that the visitor may see. */
 export function inventoryPage(shown: Inventory): Page {
   const { lang, visitor, view, neighbours, issuers, summary, rows, failed, now } = shown
   const request =

@@ -1,6 +1,7 @@
 import type { Search } from '@gatehouse/cert-store/port'
 import { nameOrNone } from '@gatehouse/issuance/request'
 import type { Name } from '@gatehouse/pki'
+import { wildcardOf } from '../lookup/certificates.ts'
 
 /** `SHA256 Fingerprint=…` and `serial=…`, as OpenSSL prints them. */
 const LABEL = /^(?:sha-?256 fingerprint|fingerprint|serial(?: number)?) *[=:] */i
@@ -10,7 +11,6 @@ const NON_ASCII = /[^\0-\x7f]/
 // PostgreSQL has no text with NUL in it, and no name has a control character.
 const CONTROL = /\p{Cc}/gu
 
-/** A search that was understood. */
 export interface SearchQuery {
   readonly search: Search
   /** A whole host name or IP address. */
@@ -36,14 +36,9 @@ export function parseSearch(text: string): SearchQuery | undefined {
   const isWhole = name !== undefined && (name.ip !== undefined || name.labels.length > 1)
   const isMapped = isWhole || NON_ASCII.test(host)
   const part = (isMapped && name?.text) || host.toLowerCase()
-  const wildcard = isWhole ? wildcardOf(name) : undefined
+  const wildcard = name && wildcardOf(name)
   const search = { part, ...(wildcard && { wildcard }), ...serial }
   return { search, name: isWhole ? name : undefined }
-}
-
-/** Finds the wildcard that a certificate is valid for a name by: it stands for one label (RFC 9525, section 6.3). */
-function wildcardOf({ kind, labels }: Name): string | undefined {
-  return kind === 'dns' ? `*.${labels.slice(1).join('.')}` : undefined
 }
 
 function digitsOf(text: string): string | undefined {

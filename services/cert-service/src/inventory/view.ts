@@ -18,7 +18,6 @@ const REFRESH_SECONDS = 60
 /** The most characters of a search. A pasted URL is longer than a name. */
 export const MAX_SEARCH = 2_048
 
-/** The query of the inventory. */
 export const ViewSchema = Type.Object({
   q: Type.Optional(Type.String({ maxLength: MAX_SEARCH, pattern: '^[^\\0]*$' })),
   order: Type.Optional(Type.Enum(keys(ORDERS))),

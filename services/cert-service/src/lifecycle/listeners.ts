@@ -14,7 +14,6 @@ declare module 'fastify' {
 export interface ListenersOptions {
   readonly plainHttp: CertServiceConfig['server']['plainHttp']
   readonly issuers: CertServiceConfig['issuers']
-  /** Makes the app of `server.plainHttp`. */
   buildPlain(): Promise<FastifyInstance>
 }
 

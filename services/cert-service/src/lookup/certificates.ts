@@ -68,7 +68,7 @@ export async function findPermitted(
  */
 export async function findReadable(request: FastifyRequest, domain: Subject): Promise<Certificate> {
   const { server } = request
-  const { holdings, store } = server
+  const { holdings } = server
   const { text } = domain
   const isFit = isOf(domain.profile)
   const caller = principalOf(request)
@@ -78,7 +78,7 @@ export async function findReadable(request: FastifyRequest, domain: Subject): Pr
     async () =>
       pickValid(server, caller, (holdings.peekByDomain(text) ?? []).filter(isFit)) ??
       (await findValid(server, caller, (skip) => holdings.findByDomain(text, skip), isFit)) ??
-      (await findValid(server, caller, (skip) => store.findByName(text, skip), isFit)),
+      (await findByNames(server, caller, [text], isFit)),
     isFit,
   )
   if (certificate) return certificate
@@ -108,8 +108,29 @@ export async function findHeld(
   }
 }
 
+/** Finds a valid certificate that has one of these names, the first one before the others, and that the caller may read. */
+export async function findByNames(
+  app: FastifyInstance,
+  caller: Principal,
+  names: readonly string[],
+  isFit: IsFit,
+): Promise<CertificateRecord | undefined> {
+  for (const name of names) {
+    const read = (skip: number) => app.store.findByName(name, skip)
+    const record = await findValid(app, caller, read, isFit)
+    if (record) return record
+  }
+  return undefined
+}
+
+/** The name of the wildcard that stands for the first label of a name, if there can be one (RFC 9525 section 6.3). */
+export function wildcardOf({ kind, labels }: Name): string | undefined {
+  const [, ...parent] = labels
+  return kind === 'dns' && parent.length > 0 ? `*.${parent.join('.')}` : undefined
+}
+
 /** Finds the first certificate of a listing that fits, is valid now and may be read by the caller. */
-export async function findValid(
+async function findValid(
   app: FastifyInstance,
   caller: Principal,
   read: ReadPage,
@@ -192,10 +213,7 @@ export async function readPermitted<Item extends Listed>(
   }
 }
 
-/**
- * Finds an order that the requestor may read.
- * @throws CertError `CERT_ORDER_NOT_FOUND`
- */
+/** Finds an order that the requestor may read. @throws CertError `CERT_ORDER_NOT_FOUND` */
 export async function findOrder(
   app: FastifyInstance,
   requestor: Principal,

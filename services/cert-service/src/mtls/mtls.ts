@@ -17,7 +17,6 @@ const CACHE_MS = 600_000
 /** Bytes of the keys of session tickets, as Node takes them. */
 const TICKET_KEYS = 48
 
-/** The client certificates that a configuration accepts. */
 interface Accepted extends Pick<NonNullable<AccessConfig['auth']['mtls']>, 'header'> {
   readonly callers: ReadonlyMap<string, CertificateCaller>
   /** The authorities of the operator, DER; undefined: those of the embedded CA. */

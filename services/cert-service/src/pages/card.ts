@@ -44,7 +44,6 @@ export function toInventory(lang: Language): SafeHtml {
   return html`<p><a href="/">${say(lang, 'Back to the certificates')}</a></p>`
 }
 
-/** A card of a page with a heading. */
 export function section(title: string | SafeHtml, body: SafeHtml | ''): SafeHtml {
   return html`
     <section class="card facts-card">
@@ -53,12 +52,10 @@ export function section(title: string | SafeHtml, body: SafeHtml | ''): SafeHtml
     </section>`
 }
 
-/** A term with its value, for a list of them. */
 export function fact(label: string | SafeHtml, value: SafeHtml | string): SafeHtml {
   return html`<div><dt>${label}</dt><dd>${value}</dd></div>`
 }
 
-/** The same over the whole width. */
 export function wideFact(label: string | SafeHtml, value: SafeHtml | SafeHtml[]): SafeHtml {
   return html`<div class="wide"><dt>${label}</dt><dd>${value}</dd></div>`
 }

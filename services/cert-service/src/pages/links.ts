@@ -24,7 +24,6 @@ export function orderHref({ id }: Pick<OrderRecord, 'id'>): string {
   return `/orders/${encodeURIComponent(id)}`
 }
 
-/** The form that requests a certificate. */
 export const REQUEST_PATH = '/request'
 
 /** Links to the form, filled in for an order; undefined if its caller holds the key, or is a client. */

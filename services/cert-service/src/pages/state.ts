@@ -50,7 +50,6 @@ export function stateOf(
   return renewAt <= now ? 'due' : 'renews'
 }
 
-/** Returns the text of pages about who requested a certificate. */
 export function wayText(lang: Language, { way, client }: CertificateRecord): SafeHtml {
   const wayName = way ? say(lang, WAYS[way]) : say(lang, 'not known')
   return way && client ? say(lang, '{way} by {who}', { way: wayName, who: client }) : wayName
@@ -63,7 +62,6 @@ const WAYS: Readonly<Record<Way, Text>> = {
   service: 'the configuration',
 }
 
-/** The name of an issuer, as pages have it. */
 export function issuerText(lang: Language, issuer: string): string {
   if (issuer === CLIENT_ISSUER) return plain(lang, 'the embedded CA, for clients')
   return issuer === 'ca' ? plain(lang, 'the embedded CA') : issuer

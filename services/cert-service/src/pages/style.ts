@@ -3,7 +3,6 @@ import { pagesIn } from '@gatehouse/service-kit/pages'
 
 const SHEETS = ['./pages.css', './details.css']
 
-/** Creates a page in the style of this service. */
 export const page = pagesIn(
   SHEETS.map((sheet) => readFileSync(new URL(sheet, import.meta.url), 'utf8')).join(''),
 )

@@ -54,7 +54,6 @@ interface Device {
   readonly subject: string
 }
 
-/** A program that is authenticated. */
 export type Program = Caller | CertificateCaller | Device
 
 /** The authenticated one that a request comes from. */

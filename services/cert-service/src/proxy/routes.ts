@@ -6,7 +6,7 @@ import { parseName } from '@gatehouse/pki'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
-import { findHeld, findValid, isOf } from '../lookup/certificates.ts'
+import { findByNames, findHeld, isOf, wildcardOf } from '../lookup/certificates.ts'
 import { actorOf, mayAll, programOf, recordDelivery, requireProgram } from '../policy/authorize.ts'
 import { isOperator } from '../policy/rules.ts'
 import { emptyAnswer, guarded, PEM, PemBundleSchema } from '../schemas.ts'
@@ -94,24 +94,16 @@ function findFor(request: FastifyRequest, serverName: string): Promise<Certifica
   const caller = programOf(request)
   const names = namesFor(serverName)
   const isFit = (record: CertificateRecord) => record.sealedKey !== null && isOf('server')(record)
-  const find = async () => {
-    for (const name of names) {
-      const read = (skip: number) => server.store.findByName(name, skip)
-      const record = await findValid(server, caller, read, isFit)
-      if (record) return record
-    }
-    return undefined
-  }
-  return findHeld(request, names, find, isFit)
+  return findHeld(request, names, () => findByNames(server, caller, names, isFit), isFit)
 }
 
-/** The names of certificates for a server: its own, and the wildcard above it (RFC 9525 section 6.3). */
+/** The names of certificates for a server: its own, and the wildcard above it. */
 export function namesFor(serverName: string): readonly string[] {
   // Clients may send anything as SNI.
   const name = nameOrNone(serverName)
   if (!name || name.kind === 'wildcard') return []
-  const [, ...parent] = name.labels
-  return parent.length > 0 ? [name.text, `*.${parent.join('.')}`] : [name.text]
+  const wildcard = wildcardOf(name)
+  return wildcard === undefined ? [name.text] : [name.text, wildcard]
 }
 
 /** Caddy can send only Basic credentials, those of the URL. */

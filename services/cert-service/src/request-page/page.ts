@@ -16,7 +16,6 @@ export const FormSchema = Type.Object({
 })
 export type RequestForm = Static<typeof FormSchema>
 
-/** The reason why a request cannot be made. */
 export interface Objection {
   readonly detail: string
   /** Whether it is about the further names, and not the first one. */
@@ -24,7 +23,6 @@ export interface Objection {
   readonly action: SafeHtml | undefined
 }
 
-/** Asks which certificate is to be requested. */
 export function requestPage(
   lang: Language,
   { domain, names, keyType }: RequestForm,

@@ -107,7 +107,6 @@ async function read(reply: FastifyReply, domain: Subject): Promise<FastifyReply>
   return sendCertificate(reply, domain.text, certificate, true)
 }
 
-/** Answers with a certificate, or with its order. */
 export function sendResult(
   reply: FastifyReply,
   domain: string,

@@ -39,7 +39,6 @@ const UnconfirmedSchema = Type.Array(Type.String(), {
     'they reach the database; `*` if the database could not be asked. Absent if there are none.',
 })
 
-/** The member `reason` of a body. */
 export const REASON = Type.Optional(
   Type.Enum(Object.keys(REVOCATION_REASONS) as RevocationReason[], {
     description: 'As in RFC 5280 section 5.3.1; default `unspecified`.',
@@ -68,7 +67,6 @@ const REVOKED = {
   }),
 }
 
-/** Returns the schema of answers about revoked certificates, with further members. */
 export function revokedAnswers<T extends TProperties>(moreProperties: T) {
   const description = 'Some are valid still: `notRevoked` has them. Send the request again.'
   const properties = { ...moreProperties, ...REVOKED }
@@ -107,7 +105,6 @@ export async function remove(request: FastifyRequest, domain: Subject): Promise<
   return awaitReplicas(request)
 }
 
-/** Revokes the certificates of a name. */
 export async function revoke(request: FastifyRequest, domain: Subject, reason: RevocationReason) {
   await settle(request, 'revoke', domain)
   const pages = affected(request, 'revoke', domain)
