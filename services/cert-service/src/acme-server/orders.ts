@@ -84,6 +84,10 @@ function newOrder(
   fields: Pick<ServedOrder, 'names' | 'profile' | 'profileName' | 'replaces' | 'notAfter'>,
   now: number,
 ): ServedOrder {
+  const newProof = (): Proof => ({
+    token: randomBytes(24).toString('base64url'),
+    status: 'pending',
+  })
   const proofs = caller === null ? fields.names.map(newProof) : null
   const { names, profile, profileName, replaces, notAfter } = fields
   const profileText = profileName ?? profile
@@ -98,10 +102,6 @@ function newOrder(
     at: now,
     expiresAt: Math.min(now + ORDER_OPEN, (notAfter ?? Infinity) - LATE),
   }
-}
-
-function newProof(): Proof {
-  return { token: randomBytes(24).toString('base64url'), status: 'pending' }
 }
 
 /** The order of the path. Reveals nothing about the orders of others. @throws AcmeProblem */

@@ -10,7 +10,7 @@ import type { ServedAccount } from '@gatehouse/cert-store/port'
 import type { FastifyRequest } from 'fastify'
 import type { Program } from '../policy/rules.ts'
 import type { Owner } from './external-accounts.ts'
-import { accountIdOf, type Urls, urlsOf } from './urls.ts'
+import { type Urls, urlsOf } from './urls.ts'
 
 /** The key that has signed a request, with its account if the request names one. */
 export interface Signer {
@@ -62,7 +62,8 @@ export async function verifyReader(request: FastifyRequest) {
 }
 
 async function findAccount({ server }: FastifyRequest, kid: string, urls: Urls) {
-  const id = accountIdOf(kid, urls)
+  const prefix = urls.account('')
+  const id = kid.startsWith(prefix) ? kid.slice(prefix.length) : undefined
   const account = id === undefined ? undefined : await server.store.acme.findAccount(id)
   if (account) return account
   const why = id === undefined ? `is not at ${urls.directory}` : 'is not known'

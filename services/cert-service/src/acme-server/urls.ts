@@ -55,9 +55,3 @@ export type Urls = ReturnType<typeof urlsOf>
 export function addLink(reply: FastifyReply, url: string, rel: string): void {
   reply.header('link', [reply.getHeader('link'), `<${url}>;rel="${rel}"`].flat())
 }
-
-/** Gives the ID of an account by its URL at this origin; undefined for any other URL. */
-export function accountIdOf(kid: string, urls: Urls): string | undefined {
-  const prefix = urls.account('')
-  return kid.startsWith(prefix) ? kid.slice(prefix.length) : undefined
-}

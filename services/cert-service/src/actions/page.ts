@@ -60,7 +60,7 @@ export type Action = keyof typeof ACTION_TEXTS
 export const ACTIONS = Object.keys(ACTION_TEXTS) as readonly Action[]
 
 /** The reasons of RFC 5280 in plain words, the usual ones first. */
-const REASONS: Readonly<Record<RevocationReason, Text>> = {
+export const REASONS: Readonly<Record<RevocationReason, Text>> = {
   unspecified: 'No particular reason',
   keyCompromise: 'Somebody else may have the private key; it is refused for good',
   superseded: 'Another certificate has taken its place',
@@ -68,10 +68,6 @@ const REASONS: Readonly<Record<RevocationReason, Text>> = {
   affiliationChanged: 'The name belongs to somebody else now',
   privilegeWithdrawn: 'It should not have been issued',
   cACompromise: 'Somebody else may have the key of the CA',
-}
-
-export function reasonText(lang: Language, reason: RevocationReason): SafeHtml {
-  return say(lang, REASONS[reason])
 }
 
 type ActionTarget = Pick<Confirmation, 'domain' | 'profile'>

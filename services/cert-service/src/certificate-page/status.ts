@@ -7,7 +7,7 @@ import type {
 } from '@gatehouse/cert-store/port'
 import type { Language } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import { reasonText } from '../actions/page.ts'
+import { REASONS } from '../actions/page.ts'
 import { certificateHref } from '../pages/links.ts'
 import { notice, type Tone } from '../pages/notice.ts'
 import { say } from '../pages/say.ts'
@@ -112,7 +112,7 @@ export function pastStatus(
 ): Status {
   const { revokedAt, revocationReason: reason, replacedBy } = record
   if (revokedAt !== null) {
-    const why = reason ? html`<p>${reasonText(lang, reason)} (<code>${reason}</code>)</p>` : ''
+    const why = reason ? html`<p>${say(lang, REASONS[reason])} (<code>${reason}</code>)</p>` : ''
     return ['bad', say(lang, 'Revoked on {when}.', { when: when(lang, revokedAt) }), why]
   }
   if (replacedBy === null) return ['past', say(lang, DELETED)]

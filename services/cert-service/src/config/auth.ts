@@ -194,10 +194,6 @@ export function pluginOptionsOf({ domainsClaim: _, allow: __, mtls: ___, ...auth
 /** The part of the row of a key that the policy reads; `lifetime` in ms. */
 export type KeyRow = Pick<CertificateCaller, 'rights' | 'profile' | 'lifetime'>
 
-export function keysOf({ psk }: AuthConfig): ReadonlyMap<string, KeyRow> {
-  return new Map(psk?.keys?.map((key) => [key.name, key]))
-}
-
 /** The claim that lists the names of a caller, in its long or short form. */
 export function domainsClaimOf(auth: AuthConfig): string | undefined {
   return auth.jwt?.domainsClaim ?? auth.domainsClaim

@@ -23,7 +23,11 @@ export const issuers = fp<IssuersOptions>(
     const userAgent = `gatehouse-cert-service/${VERSION}`
     const orders = app.certMetrics?.orders
     const opened = await openIssuers(options, { store, keyring, clock, log, userAgent, orders })
-    logRoot(app, opened)
+    const root = opened.ca.root()
+    if (root) {
+      const { subject, fingerprint256 } = new X509Certificate(root)
+      log.info({ subject, fingerprint256 }, 'the embedded CA uses this root')
+    }
     app.addHook('onClose', async () => opened.close())
     app.decorate('ca', opened.ca)
     app.decorate('challenges', opened.challenges)
@@ -35,10 +39,3 @@ export const issuers = fp<IssuersOptions>(
     dependencies: ['cert-service/store', 'cert-service/metrics', 'service-kit/clock'],
   },
 )
-
-function logRoot({ log }: FastifyInstance, { ca }: OpenedIssuers): void {
-  const root = ca.root()
-  if (!root) return
-  const { subject, fingerprint256 } = new X509Certificate(root)
-  log.info({ subject, fingerprint256 }, 'the embedded CA uses this root')
-}

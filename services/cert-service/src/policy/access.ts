@@ -2,13 +2,7 @@ import auth from '@gatehouse/auth-core'
 import type { ServedAccount } from '@gatehouse/cert-store/port'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import {
-  type AccessConfig,
-  domainsClaimOf,
-  keysOf,
-  pluginOptionsOf,
-  takesTokens,
-} from '../config/auth.ts'
+import { type AccessConfig, domainsClaimOf, pluginOptionsOf, takesTokens } from '../config/auth.ts'
 import { certificateCallersOf } from '../config/certificate-callers.ts'
 import type { CertServiceConfig } from '../config/schema.ts'
 import { createPolicy, isOpenToTokens, type Policy, type Program } from './rules.ts'
@@ -68,7 +62,7 @@ export const access = fp<AccessOptions>(
 function policyOf({ auth, rules }: AccessConfig): Policy {
   return createPolicy({
     domainsClaim: domainsClaimOf(auth),
-    keys: keysOf(auth),
+    keys: new Map(auth.psk?.keys?.map((key) => [key.name, key])),
     certificateCallers: certificateCallersOf(auth.mtls),
     rules,
   })
