@@ -11,15 +11,11 @@ import { LISTS, OAUTH2_PROXY } from './settings.ts'
 
 const PREFIX = 'OAUTH2_PROXY_'
 const FLAGS = OAUTH2_PROXY.flatMap(({ names }) => names)
-/** The flags by their names in files: with underscores, and lists in the plural. */
-const BY_FILE_NAME = new Map(
-  FLAGS.flatMap((flag) => {
-    const name = flag.replaceAll('-', '_')
-    return LISTS.has(flag) && !name.endsWith('s')
-      ? [[`${name}s`, flag] as const, [name, flag] as const]
-      : [[name, flag] as const]
-  }),
+/** The flags of lists by their names in files, which are in the plural. */
+const BY_PLURAL = new Map(
+  [...LISTS].filter((flag) => !flag.endsWith('s')).map((flag) => [`${flag}s`, flag]),
 )
+const flagOf = (name: string) => BY_PLURAL.get(name) ?? name
 
 /** The settings of the structured configuration (`--alpha-config`) that are flags of another name. */
 const ALPHA: Readonly<Record<string, string>> = {
@@ -78,9 +74,7 @@ function settingOf(
   name: string,
   shown = spelling,
 ): SourceSetting {
-  const flag = FLAGS.includes(name)
-    ? name
-    : (BY_FILE_NAME.get(name.replaceAll('-', '_')) ?? name.replaceAll('_', '-'))
+  const flag = flagOf(name.replaceAll('_', '-'))
   // Lists are separated by commas wherever a value is one text.
   const items = LISTS.has(flag) ? values.flatMap((value) => value.split(',')) : values
   return { name: flag, spelling: shown, values: items.map((value) => value.trim()), line }
@@ -97,8 +91,6 @@ function providerFlag(name: string): string | undefined {
   const [, kind, key] = ALPHA_PROVIDER.exec(name) ?? []
   if (key === undefined) return undefined
   const kebab = key.replaceAll(/(?<=[a-z])(?=[A-Z])|_/g, '-').toLowerCase()
-  const flag = kind === undefined ? kebab : `${kind}-${kebab}`
-  return FLAGS.find(
-    (candidate) => candidate === flag || (LISTS.has(candidate) && `${candidate}s` === flag),
-  )
+  const flag = flagOf(kind === undefined ? kebab : `${kind}-${kebab}`)
+  return FLAGS.includes(flag) ? flag : undefined
 }
