@@ -128,7 +128,7 @@ export class CertificateFolder {
     this.#write(join(version, STATE), `${JSON.stringify(state)}\n`)
     if (needsReload) this.#write(join(version, MARK), '')
     this.#admit(version)
-    syncFolder(version)
+    withOpen(version, 'r', fsyncSync)
   }
 
   #turnTo(version: string): void {
@@ -137,19 +137,16 @@ export class CertificateFolder {
     rmSync(link, { force: true })
     symlinkSync(basename(version), link)
     renameSync(link, this.path)
-    syncFolder(dir)
+    withOpen(dir, 'r', fsyncSync)
   }
 
   /** A new file with the mode and owner that are asked for, on the disk. */
   #write(file: string, text: string): void {
-    const descriptor = openSync(file, 'wx', 0o600)
-    try {
+    withOpen(file, 'wx', (descriptor) => {
       writeFileSync(descriptor, text)
       give(descriptor, this.#options.mode, this.#options.owner)
       fsyncSync(descriptor)
-    } finally {
-      closeSync(descriptor)
-    }
+    })
   }
 
   /** Lets whoever may read the files enter their folder, which nobody else may change. */
@@ -168,12 +165,9 @@ export class CertificateFolder {
     const isOwned = [-1, old.uid].includes(uid) && [-1, old.gid].includes(gid)
     if (isOwned && (old.mode & 0o7777) === mode) return
     const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
-    const descriptor = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
-    try {
-      give(descriptor, mode, owner)
-    } finally {
-      closeSync(descriptor)
-    }
+    withOpen(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, (descriptor) =>
+      give(descriptor, mode, owner),
+    )
   }
 
   /** Gives files that are in place the mode and owner that are asked for now. */
@@ -209,7 +203,7 @@ export class CertificateFolder {
       rmSync(`${file}.new`, { force: true })
       this.#write(`${file}.new`, pem)
       renameSync(`${file}.new`, file)
-      syncFolder(this.#options.dir)
+      withOpen(this.#options.dir, 'r', fsyncSync)
     })
   }
 
@@ -284,10 +278,10 @@ function give(descriptor: number, mode: number, owner: Owner | undefined): void 
   fchmodSync(descriptor, mode)
 }
 
-function syncFolder(path: string): void {
-  const descriptor = openSync(path, 'r')
+function withOpen(path: string, flags: string | number, step: (descriptor: number) => void): void {
+  const descriptor = openSync(path, flags, 0o600)
   try {
-    fsyncSync(descriptor)
+    step(descriptor)
   } finally {
     closeSync(descriptor)
   }

@@ -45,10 +45,7 @@ export interface Get {
   readonly clock: Clock
   /** Draws a number from 0 up to 1. */
   readonly random: () => number
-  readonly log: {
-    info(fields: object, message: string): void
-    warn(fields: object, message: string): void
-  }
+  readonly log: Record<'info' | 'warn', (fields: object, message: string) => void>
   readonly signal: AbortSignal
   /** The time to wait for an order, in ms. */
   readonly patienceMs: number

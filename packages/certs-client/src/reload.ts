@@ -37,8 +37,8 @@ export async function runReload(
     env: withoutSecrets(process.env),
   })
   const stop = () => end(child)
-  const signals = signal ? [signal, deadline] : [deadline]
-  for (const abort of signals) abort.addEventListener('abort', stop, { once: true })
+  const ending = AbortSignal.any(signal ? [signal, deadline] : [deadline])
+  ending.addEventListener('abort', stop)
   try {
     const [code, killedBy] = await once(child, 'exit')
     if (code === 0) return
@@ -49,7 +49,7 @@ export async function runReload(
     if ((error as NodeJS.ErrnoException).syscall === undefined) throw error
     throw failed(`could not be started (${(error as NodeJS.ErrnoException).code})`)
   } finally {
-    for (const abort of signals) abort.removeEventListener('abort', stop)
+    ending.removeEventListener('abort', stop)
   }
 }
 

@@ -150,9 +150,13 @@ async function whyNone(service: CertService, domain: string, error: unknown): Pr
     .next()
     .catch(() => ({ value: undefined }))
   if (!order) return error
+  return failureOf(order, `${domain} has no certificate; the order ${order.id} fails`)
+}
+
+/** The failure of an order, after what it means for a name. */
+function failureOf(order: OrderAnswer, meaning: string): ClientError {
   const failure = orderFailure(order, clientClock.now())
-  const message = `${domain} has no certificate; the order ${order.id} fails: ${failure.message}`
-  return new ClientError(failure.code, message, failure)
+  return new ClientError(failure.code, `${meaning}: ${failure.message}`, failure)
 }
 
 /** Renews a certificate that is due, tries now what has failed, or renews all of a name or a caller. @throws UsageError, ClientError */
@@ -176,11 +180,7 @@ function renewOne(domain: string, options: CommandOptions, io: Io): Promise<stri
       return { value: outcome.asked, text: renewalsText(outcome.asked) }
     const waiting = outcome && 'order' in outcome ? outcome : undefined
     const order = waiting && options.wait ? await follow(service, waiting, io) : waiting?.order
-    if (order?.status === 'failed') {
-      const failure = orderFailure(order, clientClock.now())
-      const message = `${domain} is not renewed: ${failure.message}`
-      throw new ClientError(failure.code, message, failure)
-    }
+    if (order?.status === 'failed') throw failureOf(order, `${domain} is not renewed`)
     return {
       value: order ?? { domain, status: 'done' },
       text:

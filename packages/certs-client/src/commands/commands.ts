@@ -22,34 +22,6 @@ const PROFILE = {
 }
 const WAIT = { '--wait': 'wait until the order is done' }
 
-const GET: Omit<ServiceCommand<unknown>, 'run'> = {
-  ...GROUP,
-  usage: 'get NAME...',
-  summary: 'fetch a certificate into files, or into a Secret, and keep it up to date',
-  options: {
-    '--out DIR':
-      'write DIR/NAME/privkey.pem, fullchain.pem and combined.pem (DIR/_client.NAME for a client)',
-    '--secret NAMESPACE/NAME': 'keep a Secret of Kubernetes instead, from a pod',
-    '--reload CMD': 'run this command when there are new files',
-    '--reload-timeout TIME': 'how long it may take (default 1m)',
-    '--watch': 'keep running instead of ending after one run',
-    '--mode MODE': 'permissions of the files (default 600)',
-    '--owner USER:GROUP': 'owner of the files',
-    '--key-type TYPE': 'p256, p384, rsa2048, rsa3072, rsa4096 or ed25519',
-    '--lifetime TIME': 'the longest that it may live, such as 6d (default: as the service decides)',
-    ...PROFILE,
-    '--csr': 'create the private key here; it never leaves this machine',
-    '--timeout TIME': 'how long to wait for the service, unless --watch (default 5m)',
-    ...CONNECTION,
-  },
-  examples: [
-    "gatehouse-certs get app.example.com --out /etc/nginx/tls --reload 'systemctl reload nginx'",
-    'gatehouse-certs get app.example.com www.example.com --out /etc/tls --csr --watch',
-    'gatehouse-certs get shop.example.com --secret shop/web-tls',
-    'gatehouse-certs get spiffe://example.com/app --profile client --out /etc/tls --watch',
-  ],
-}
-
 interface QuestionSyntax extends Omit<ServiceCommand<unknown>, 'group' | 'run'> {
   readonly name:
     | ('list' | 'show' | 'renew' | 'revoke' | 'remove' | 'order')
@@ -148,27 +120,35 @@ const QUESTIONS: readonly QuestionSyntax[] = [
   },
 ]
 
-const ACME_CHECK: Omit<ServiceCommand<unknown>, 'run'> = {
-  ...GROUP,
-  usage: 'acme-check URL',
-  summary: 'say what a client of ACME would meet at a directory, of any CA',
-  options: {
-    '--ca FILE': 'roots to trust instead of those of the system',
-    '--kid KID': 'ID of a key: make an account, agree to the terms, and end the account',
-    '--hmac-file FILE': 'file with that key',
-    '--name NAME...': 'place an order for this name by such an account; it is not finalized',
-    ...JSON_OPTION,
-  },
-  examples: [
-    'gatehouse-certs acme-check https://certs.example.com:7401/acme/directory --ca root.pem',
-    'gatehouse-certs acme-check URL --kid web-1 --hmac-file web.hmac --name app.example.com',
-  ],
-}
-
 /** The commands of the client, which need no configuration of the service. */
 export const clientCommands = (actionFor: ActionFor): readonly ServiceCommand<unknown>[] => [
   {
-    ...GET,
+    ...GROUP,
+    usage: 'get NAME...',
+    summary: 'fetch a certificate into files, or into a Secret, and keep it up to date',
+    options: {
+      '--out DIR':
+        'write DIR/NAME/privkey.pem, fullchain.pem and combined.pem (DIR/_client.NAME for a client)',
+      '--secret NAMESPACE/NAME': 'keep a Secret of Kubernetes instead, from a pod',
+      '--reload CMD': 'run this command when there are new files',
+      '--reload-timeout TIME': 'how long it may take (default 1m)',
+      '--watch': 'keep running instead of ending after one run',
+      '--mode MODE': 'permissions of the files (default 600)',
+      '--owner USER:GROUP': 'owner of the files',
+      '--key-type TYPE': 'p256, p384, rsa2048, rsa3072, rsa4096 or ed25519',
+      '--lifetime TIME':
+        'the longest that it may live, such as 6d (default: as the service decides)',
+      ...PROFILE,
+      '--csr': 'create the private key here; it never leaves this machine',
+      '--timeout TIME': 'how long to wait for the service, unless --watch (default 5m)',
+      ...CONNECTION,
+    },
+    examples: [
+      "gatehouse-certs get app.example.com --out /etc/nginx/tls --reload 'systemctl reload nginx'",
+      'gatehouse-certs get app.example.com www.example.com --out /etc/tls --csr --watch',
+      'gatehouse-certs get shop.example.com --secret shop/web-tls',
+      'gatehouse-certs get spiffe://example.com/app --profile client --out /etc/tls --watch',
+    ],
     async run({ words, options, process }) {
       const { get } = await import('./get.ts')
       await get(words, options, process, actionFor)
@@ -191,7 +171,20 @@ export const clientCommands = (actionFor: ActionFor): readonly ServiceCommand<un
     }),
   ),
   {
-    ...ACME_CHECK,
+    ...GROUP,
+    usage: 'acme-check URL',
+    summary: 'say what a client of ACME would meet at a directory, of any CA',
+    options: {
+      '--ca FILE': 'roots to trust instead of those of the system',
+      '--kid KID': 'ID of a key: make an account, agree to the terms, and end the account',
+      '--hmac-file FILE': 'file with that key',
+      '--name NAME...': 'place an order for this name by such an account; it is not finalized',
+      ...JSON_OPTION,
+    },
+    examples: [
+      'gatehouse-certs acme-check https://certs.example.com:7401/acme/directory --ca root.pem',
+      'gatehouse-certs acme-check URL --kid web-1 --hmac-file web.hmac --name app.example.com',
+    ],
     async run({ words: [url = ''], options, process, progress }) {
       progress.say('waiting for the CA')
       const { acmeCheck } = await import('./acme-check.ts')
