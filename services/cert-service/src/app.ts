@@ -105,7 +105,7 @@ export interface AppDeps extends Pick<StoreOptions, 'elapsed' | 'isNew'> {
  */
 export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promise<FastifyInstance> {
   const { server, storage, limits } = config
-  const { elapsed, isNew, metrics, random = Math.random } = deps
+  const { createSolver, elapsed, isNew, issuer: fallback, metrics, random = Math.random } = deps
   const receivers = receiversOf(config.events)
   const app = createServer(deps, server, (address) => app.trust.isProxy(address))
   try {
@@ -115,7 +115,6 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.register(clock, { clock: deps.clock ?? clockOf(app.store) })
     await app.register(audit)
     await app.register(certMetrics, { metrics, issuers: config.issuers })
-    const { issuer: fallback, createSolver } = deps
     await app.register(issuers, { ca: config.ca, issuers: config.issuers, fallback, createSolver })
     await app.register(loops)
     await app.register(events, { receivers, events: deps.events })

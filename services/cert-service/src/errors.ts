@@ -94,7 +94,6 @@ const rowOf = ([code, row]: [string, Omit<ErrorRow, 'status'>]): [string, ErrorR
   return [code, { status, ...row }]
 }
 
-/** The errors of cert-service: HTTP status, meaning and what to do about it. */
 export const CERT_ERRORS = Object.fromEntries(
   [...Object.entries(PACKAGE_ERRORS).map(rowOf), ...Object.entries(OWN_ERRORS)].sort(),
 ) as Readonly<Record<CertErrorCode, ErrorRow>>

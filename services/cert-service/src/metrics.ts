@@ -218,7 +218,6 @@ interface GaugesOptions extends MetricsOptions {
   readonly receivers: readonly Named[]
 }
 
-/** Measures at each scrape what is held and under way then. */
 export const certGauges = fp<GaugesOptions>(
   async (app: FastifyInstance, { metrics, ...names }) => {
     if (!metrics) return

@@ -25,7 +25,6 @@ export interface AcmeCheck {
   /** The roots that `fetch` trusts in place of the system's. */
   readonly caFile?: string | undefined
   readonly externalAccount?: ExternalAccount | undefined
-  /** The names of an order to place. */
   readonly names: readonly Name[]
   readonly fetch: BoundedFetch
   readonly clock: Clock

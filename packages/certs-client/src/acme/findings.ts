@@ -138,7 +138,6 @@ export function* judgeRefusal(answer: FetchAnswer): Findings {
 
 const CLOCKS_DIFFER_MS = 60_000
 
-/** Compares the clocks, by the header Date. */
 export function* judgeClock({ headers }: FetchAnswer, now: number): Findings {
   const ahead = Date.parse(headers.date ?? '') - now
   if (Math.abs(ahead) <= CLOCKS_DIFFER_MS) yield say('ok', 'both clocks agree')

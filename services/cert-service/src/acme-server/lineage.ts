@@ -125,7 +125,6 @@ function pick(
   return record && { id: record.id, requestKey: record.requestKey, reason }
 }
 
-/** Whether a certificate is for the same names and profile. */
 function isSame(record: Pick<CertificateRecord, 'issuer' | 'names'>, order: LineageOrder): boolean {
   const names = new Set(order.names)
   const isEqual =

@@ -23,11 +23,8 @@ const DoneSchema = Type.Object({
   /** The number of revoked ones. */
   count: Count,
   reason: Type.Optional(Type.Enum(Object.keys(REVOCATION_REASONS) as RevocationReason[])),
-  /** The number of those that the CA does not know, so that they are revoked here alone. */
   unknownAtCa: Count,
-  /** The number of those that are valid still, as their CA has not revoked them. */
   notRevoked: Count,
-  /** The number of replicas that have not confirmed it. */
   unconfirmed: Count,
   /** The order of a renewal that is still under way. */
   order: Type.Optional(IdSchema),

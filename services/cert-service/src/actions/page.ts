@@ -90,7 +90,6 @@ const isFinal = (action: Action) => action === 'revoke' || action === 'delete'
 interface Confirmation {
   readonly domain: string
   readonly profile: Profile
-  /** The certificates that are revoked or deleted. */
   readonly affected?: readonly IssuedCertificate[]
   /** The time from which it may be renewed, if that is later than now. */
   readonly dueAt?: number | undefined

@@ -29,7 +29,6 @@ interface NameView extends Reading, Pick<Around, 'order' | 'history' | 'now'> {
   /** The latest entries of the audit trail about the name; undefined for those who may not know. */
   readonly activity: readonly AuditRecord[] | undefined
   readonly actions: readonly Action[]
-  /** The last action of the visitor. */
   readonly done: Done | undefined
 }
 

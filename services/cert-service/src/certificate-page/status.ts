@@ -104,7 +104,6 @@ function lateClient(record: CertificateRecord, { lang, lastSeen, now }: Around):
 const DELETED =
   'Out of service: it was deleted, and is no longer served. Copies stay valid until it ends or is revoked.'
 
-/** Tells what became of a certificate that is no longer in service. */
 export function pastStatus(
   lang: Language,
   record: Pick<InService, 'revokedAt' | 'revocationReason' | 'replacedBy'>,

@@ -29,7 +29,6 @@ interface EventsOptions {
   readonly events?: Events | undefined
 }
 
-/** Sends events to the configured receivers while the service runs. */
 export const events = fp<EventsOptions>(
   async (app: FastifyInstance, { receivers, events }) => {
     const outbox = receivers.length > 0 ? new CertOutbox(receivers, app) : undefined

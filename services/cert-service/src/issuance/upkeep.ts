@@ -73,7 +73,6 @@ export const upkeep = fp<UpkeepOptions>(
 
 interface State {
   isStoreUp: boolean
-  /** Whether certificates begin in the future. */
   hasFuture: boolean
 }
 

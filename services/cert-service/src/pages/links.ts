@@ -34,10 +34,8 @@ export function requestAgainHref(order: OrderRecord): string | undefined {
   return `${REQUEST_PATH}?${new URLSearchParams(query)}`
 }
 
-/** The page that says what the errors mean. */
 export const ERRORS_PATH = '/errors'
 
-/** Links to the row of an error there. */
 export function errorHref(code: string): string {
   return `${ERRORS_PATH}#${encodeURIComponent(code)}`
 }
