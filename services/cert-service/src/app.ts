@@ -1,8 +1,5 @@
-import { ACME_ERRORS } from '@gatehouse/acme'
-import { AUTH_ERRORS } from '@gatehouse/auth-core'
 import type { Events } from '@gatehouse/issuance'
 import type { LookupAll } from '@gatehouse/net'
-import { PKI_ERRORS } from '@gatehouse/pki'
 import { type Clock, clock } from '@gatehouse/service-kit/clock'
 import { receiversOf } from '@gatehouse/service-kit/events'
 import {
@@ -26,7 +23,6 @@ import {
   requestTelemetry,
 } from '@gatehouse/service-kit/telemetry'
 import { serverTlsOptions } from '@gatehouse/service-kit/tls'
-import { STORE_ERRORS } from '@gatehouse/store'
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -42,7 +38,7 @@ import { certificateActionRoutes } from './actions/routes.ts'
 import { audit } from './audit.ts'
 import { certificatePageRoutes } from './certificate-page/routes.ts'
 import { type CertServiceConfig, isPlain } from './config/schema.ts'
-import { CERT_ERRORS, STATUS_OF } from './errors.ts'
+import { ERROR_TABLES, STATUS_OF } from './errors.ts'
 import { events } from './events/outbox.ts'
 import { inventoryRoutes } from './inventory/routes.ts'
 import { dryRuns } from './issuance/dry-run.ts'
@@ -72,15 +68,6 @@ import { visitors } from './visitors/visitors.ts'
 
 const BODY_LIMIT = 64 * 1024
 const REQUEST_TIMEOUT = 30_000
-const ERRORS = [
-  CERT_ERRORS,
-  AUTH_ERRORS,
-  PKI_ERRORS,
-  ACME_ERRORS,
-  STORE_ERRORS,
-  HTTP_ERRORS,
-  FASTIFY_ERRORS,
-]
 
 /** The parts that are not configured; tests replace them. */
 export interface AppDeps extends Pick<StoreOptions, 'elapsed' | 'isNew'> {
@@ -216,7 +203,8 @@ async function registerHttp(app: FastifyInstance, deps: AppDeps): Promise<void> 
     page: sendProblemPage,
   })
   await app.register(strictHttp)
-  await app.register(errorReference, { path: ERRORS_PATH, tables: ERRORS })
+  const tables = [...ERROR_TABLES, HTTP_ERRORS, FASTIFY_ERRORS]
+  await app.register(errorReference, { path: ERRORS_PATH, tables })
   await app.register(openapi, {
     title: 'Gatehouse cert-service',
     version: VERSION,

@@ -117,8 +117,10 @@ export const STATUS_OF: Readonly<Record<string, number>> = {
   STORE_UNRELEASED: 503,
 }
 
-const ROWS = { ...CERT_ERRORS, ...PKI_ERRORS, ...ACME_ERRORS, ...AUTH_ERRORS, ...STORE_ERRORS }
-const ACTIONS = new Map(Object.entries(ROWS).map(([code, { action }]) => [code, action]))
+/** The errors of cert-service and of its packages. */
+export const ERROR_TABLES = [CERT_ERRORS, AUTH_ERRORS, PKI_ERRORS, ACME_ERRORS, STORE_ERRORS]
+const ROWS = ERROR_TABLES.flatMap((table) => Object.entries(table))
+const ACTIONS = new Map(ROWS.map(([code, { action }]) => [code, action]))
 
 /** Finds what to do about an error, by its code; `undefined` for codes of other software. */
 export function actionFor(code: string): string | undefined {
