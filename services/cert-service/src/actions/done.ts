@@ -1,5 +1,4 @@
 import { parseJson } from '@gatehouse/net'
-import { REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
 import type { Language, Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type { FastifyReply } from 'fastify'
@@ -9,6 +8,7 @@ import { card, toInventory } from '../pages/card.ts'
 import { orderHref } from '../pages/links.ts'
 import { notice } from '../pages/notice.ts'
 import { plain, say } from '../pages/say.ts'
+import { REASON } from '../routes/withdraw.ts'
 import { IdSchema, NAME } from '../schemas.ts'
 import { COOKIE_SCOPE } from '../visitors/visitors.ts'
 
@@ -22,7 +22,7 @@ const DoneSchema = Type.Object({
   domain: Type.String(NAME),
   /** The number of revoked ones. */
   count: Count,
-  reason: Type.Optional(Type.Enum(Object.keys(REVOCATION_REASONS) as RevocationReason[])),
+  reason: REASON,
   unknownAtCa: Count,
   notRevoked: Count,
   unconfirmed: Count,

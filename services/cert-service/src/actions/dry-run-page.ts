@@ -1,16 +1,13 @@
 import { profileOf } from '@gatehouse/issuance/request'
 import type { Language, Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import type { Static } from 'typebox'
 import { card, fact, toInventory } from '../pages/card.ts'
 import { nameHref, orderHref } from '../pages/links.ts'
 import { notice } from '../pages/notice.ts'
 import { english, plain, say } from '../pages/say.ts'
 import { issuerText } from '../pages/state.ts'
-import type { DryRunSchema } from '../schemas.ts'
+import type { DryRun } from '../schemas.ts'
 import { actionLinks } from './page.ts'
-
-type DryRun = Static<typeof DryRunSchema>
 
 /** Shows what a request would lead to. @param confirm - the form that makes the request, if nothing is held yet */
 export function dryRunPage(

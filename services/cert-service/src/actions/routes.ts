@@ -1,7 +1,6 @@
 import { issueFailed } from '@gatehouse/issuance'
 import { type IssuanceRequest, parseRequest, rerouteRequest } from '@gatehouse/issuance/request'
 import { hasCode } from '@gatehouse/net'
-import { REVOCATION_REASONS, type RevocationReason } from '@gatehouse/pki'
 import { languageOf, sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -10,7 +9,7 @@ import { findPermitted, isOf, readDomain, type Subject } from '../lookup/certifi
 import { nameHref } from '../pages/links.ts'
 import { actorOf, authorize, mayAll, principalOf } from '../policy/authorize.ts'
 import { renewalOf, renewNewest, retry } from '../routes/renew.ts'
-import { listAffected, remove, revoke } from '../routes/withdraw.ts'
+import { listAffected, REASON, remove, revoke } from '../routes/withdraw.ts'
 import { IdSchema, NAME, ProfileSchema } from '../schemas.ts'
 import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from '../visitors/visitors.ts'
 import { type Done, keepDone } from './done.ts'
@@ -20,10 +19,7 @@ import { ACTIONS, type Action, confirmPage } from './page.ts'
 const ParamsSchema = Type.Object({ domain: Type.String(NAME) })
 const OrderProperty = { order: Type.Optional(IdSchema) }
 const QuerySchema = Type.Object({ ...OrderProperty, ...ProfileSchema.properties })
-const BodySchema = Type.Object({
-  ...OrderProperty,
-  reason: Type.Optional(Type.Enum(Object.keys(REVOCATION_REASONS) as RevocationReason[])),
-})
+const BodySchema = Type.Object({ ...OrderProperty, reason: REASON })
 interface Route {
   Params: Static<typeof ParamsSchema>
   Querystring: Static<typeof QuerySchema>
