@@ -13,7 +13,7 @@ import type { Place, View } from './view.ts'
 const PAGE = 50
 
 export interface ListedPage extends Neighbours {
-  readonly shown: readonly Listed[]
+  readonly records: readonly Listed[]
 }
 
 export async function readListed(
@@ -29,23 +29,19 @@ export async function readListed(
   const page = await read(place).catch((error) => {
     if (!place || !hasCode(error, 'CERT_NOT_FOUND')) throw error
   })
-  if (!page || !place) return onwards(page ?? (await read()))
+  if (!page || !place) return page ?? read()
   const { records, next } = page
   const [first] = records
   if (!place.isBackwards)
-    return { ...onwards(page), previous: first ? cursorOf(first, order) : place.cursor }
+    return { records, next, previous: first ? cursorOf(first, order) : place.cursor }
   // The first page is a full one, whatever was added before it since.
-  if (next === undefined) return onwards(await read())
-  return { shown: records.toReversed(), previous: next, next: first && cursorOf(first, order) }
-}
-
-const onwards = ({ records: shown, next }: Awaited<ReturnType<typeof readPermitted>>) => {
-  return { shown, next }
+  if (next === undefined) return read()
+  return { records: records.toReversed(), previous: next, next: first && cursorOf(first, order) }
 }
 
 async function readByFingerprint(app: FastifyInstance, visitor: Visitor, sha256: string) {
   const record = await app.store.findByFingerprint(sha256)
-  return { shown: record && mayAll(app, visitor, 'read', record) ? [record] : [] }
+  return { records: record && mayAll(app, visitor, 'read', record) ? [record] : [] }
 }
 
 /** Finds a certificate that is valid for the whole name that was searched, one of its own before a wildcard. */

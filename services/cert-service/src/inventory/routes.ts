@@ -33,7 +33,7 @@ async function readInventory(
   reader: Pick<Inventory, 'lang' | 'origin'>,
 ): Promise<Inventory> {
   const query = parseSearch(view.search ?? '')
-  const { shown, ...neighbours } = await readListed(app, caller, view, query)
+  const { records, ...neighbours } = await readListed(app, caller, view, query)
   const isFirst = view.search === undefined && !view.place
   const isOverview = isFirst && view.issuer === undefined
   const { failing, next } =
@@ -48,7 +48,7 @@ async function readInventory(
     summary: isOverview ? await readSummary(app, caller) : undefined,
     query,
     covering: query?.name && (await findCovering(app, caller, query)),
-    rows: await withOrders(app, shown),
+    rows: await withOrders(app, records),
     failed: failing,
     hasMoreFailed: next !== undefined,
     neighbours,
