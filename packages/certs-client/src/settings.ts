@@ -50,10 +50,7 @@ export interface ServiceConnection {
   readonly source: Source
 }
 
-/**
- * Reads where the service is and how to authenticate: from options, else from variables of the environment.
- * @throws UsageError
- */
+/** Reads where the service is and how to authenticate: from options, else from the environment. @throws UsageError */
 export function readConnection(options: ConnectionOptions, env: Env): ServiceConnection {
   const input: ConnectionOptions = Object.fromEntries(
     TEXTS.map((name) => [name, options[name] ?? (env[variableOf(name)] || undefined)]),

@@ -33,10 +33,7 @@ export function requireTrusted(path: string): void {
   }
 }
 
-/**
- * Refuses folders that others may change. In one with the sticky bit, such as `/tmp`, nobody can replace the files of
- * others.
- */
+/** Refuses folders that others may change. In one with the sticky bit, nobody can replace the files of others. */
 function requireOwn(folder: string, { uid, mode }: Stats, user: number, isLast: boolean): void {
   const advice = `Choose a folder that only ${user === 0 ? 'root' : 'you and root'} may change`
   if (uid !== 0 && uid !== user)

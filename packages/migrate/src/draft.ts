@@ -81,10 +81,7 @@ export class Draft {
     return this.#doc.hasIn(path)
   }
 
-  /**
-   * Prints the document with all comments.
-   * @param texts - the first line, and steps besides those for secrets and marked places, each a sentence
-   */
+  /** Prints the document with all comments, below its title and the steps besides those for secrets and marked places. */
   print({ title, steps }: { readonly title: string; readonly steps: readonly string[] }): string {
     const doc = this.#doc.clone() as Document
     for (const [key, texts] of this.#comments) attach(doc, JSON.parse(key), texts)

@@ -46,10 +46,7 @@ function patternOf(name: string): RegExp {
   return new RegExp(`^${parts.join('\\.')}$`)
 }
 
-/**
- * Says in the draft what becomes of the settings that the translation did not use.
- * @returns those that may keep people out
- */
+/** Says what becomes of the settings that the translation did not use, and gives those that may keep people out. */
 export function remarkOnUnused(
   source: SourceConfig,
   draft: Draft,

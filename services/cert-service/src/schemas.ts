@@ -279,3 +279,4 @@ export const DryRunSchema = Type.Object(
       'What a request would do. A request that would be refused at once is refused here as well.',
   },
 )
+export type DryRun = Static<typeof DryRunSchema>

@@ -15,11 +15,7 @@ export function refuseAll(draft: Draft, why: string): void {
   }
 }
 
-/**
- * Sets who may come in, or a policy. Lists that are too long for a condition let nobody in.
- *
- * @returns whether the value was set
- */
+/** Sets who may come in, or a policy, and says whether it could. Lists that are too long for a condition let nobody in. */
 export function setCondition(draft: Draft, path: Path, value: unknown, sources: string): boolean {
   const condition = typeof value === 'string' ? value : Object(value).condition
   const fault = condition === undefined ? undefined : faultOfCondition(condition)

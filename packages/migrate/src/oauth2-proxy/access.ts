@@ -130,16 +130,9 @@ function readGithub(source: SourceConfig, draft: Draft): Restriction {
   return { access: accessByMembership(groupNames, byName), sources }
 }
 
-interface OpenRule {
-  readonly paths?: readonly string[]
-  readonly methods?: readonly string[]
-  readonly from?: readonly string[]
-  readonly require: 'anyone'
-}
-
 /** Sets the rules for whoever needs no session. What is not certain to open the same keeps asking for one. */
 export function setOpenRules(source: SourceConfig, draft: Draft): void {
-  const rules: OpenRule[] = []
+  const rules: object[] = []
   const trusted = source.take('trusted-ip')
   const networks = trusted?.values.filter((text) => parseCidr(text)) ?? []
   if (networks.length > 0) rules.push({ from: networks, require: 'anyone' })
@@ -163,7 +156,7 @@ export function setOpenRules(source: SourceConfig, draft: Draft): void {
 }
 
 /** Reads `METHOD=regex` or `regex`, as far as the expression says the same as a pattern of paths. */
-function readRoute(route: string): OpenRule | undefined {
+function readRoute(route: string): object | undefined {
   const [, method = '', regex = ''] = /^(?:([A-Z]*)=)?(\^.*)$/.exec(route) ?? []
   const path = readPattern(regex)
   if (path === undefined) return undefined

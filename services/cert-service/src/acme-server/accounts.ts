@@ -172,10 +172,7 @@ async function boundCaller(
   throw new AcmeProblem('unauthorized', `${why}: get one by \`gatehouse-certs acme-account\``)
 }
 
-/**
- * The caller of an account without a binding, from an address in a network that needs none.
- * @throws AcmeProblem `externalAccountRequired`
- */
+/** The caller of an account from a network that needs no binding. @throws AcmeProblem `externalAccountRequired` */
 function openCaller({ server, ip }: FastifyRequest): Record<keyof Owner, null> {
   if (server.acmeOptions.isOpen(ip)) return { caller: null, boundBy: null }
   const why =

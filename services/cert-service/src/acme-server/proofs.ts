@@ -39,8 +39,7 @@ export class Prover {
   constructor(options: ProverOptions) {
     this.#options = options
     this.#ports = options.ports ?? { 'http-01': 80, 'tls-alpn-01': 443 }
-    const allows = (address: IpAddress) => options.isOpen(address)
-    this.#fetch = createFetch({ allows, timeoutMs: TIMEOUT, maxBytes: MAX_BYTES })
+    this.#fetch = createFetch({ allows: options.isOpen, timeoutMs: TIMEOUT, maxBytes: MAX_BYTES })
   }
 
   /** Explains why a name is not proven; undefined if it is. */

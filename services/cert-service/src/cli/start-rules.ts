@@ -20,10 +20,7 @@ import {
 } from '@gatehouse/service-kit/rules'
 import type { CertServiceConfig } from '../config/schema.ts'
 
-/**
- * The rules for the files and folders that a start needs. They are only read, so that they can be
- * checked while the service runs.
- */
+/** The rules for the files and folders that a start needs. They are only read, as the service may be running. */
 export const START_RULES: readonly ConfigRule<CertServiceConfig>[] = [
   ({ server }) => (typeof server.tls === 'object' ? checkTlsFiles('/server/tls', server.tls) : []),
   ({ storage }) => applyRules(storage, STORAGE_RULES, '/storage'),

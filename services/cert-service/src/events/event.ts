@@ -5,14 +5,11 @@ import type { EventHead, NewEvent } from '@gatehouse/service-kit/events'
 
 const YEAR = 366 * DAY
 
-interface CertEventHead extends EventHead {
+/** An event as receivers get it. It never contains key material. */
+export type EventBody = EventHead & {
   readonly names: readonly string[]
   readonly issuer: string
-}
-
-/** An event as receivers get it. It never contains key material. */
-export type EventBody = CertEventHead &
-  (
+} & (
     | {
         readonly type: 'issued' | 'renewed' | 'expiring'
         readonly serialNumber: string

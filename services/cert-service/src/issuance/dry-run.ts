@@ -8,15 +8,13 @@ import type { Name } from '@gatehouse/pki'
 import { durationText } from '@gatehouse/service-kit/config'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Static } from 'typebox'
 import { CertError } from '../errors.ts'
-import { type DryRunSchema, describeOrder } from '../schemas.ts'
+import { type DryRun, describeOrder } from '../schemas.ts'
 
 const MAX_RUNS = 8
 const BATCH = 8
 const TIMEOUT_MS = 10_000
 
-type DryRun = Static<typeof DryRunSchema>
 type Proof = DryRun['proofs'][number]
 
 declare module 'fastify' {

@@ -11,9 +11,8 @@ export const CHECK_STORE_EVERY = 5 * SECOND
 const NEEDS_OPERATOR =
   'the CA needs its operator: set the clock if it is wrong, or see the guide of the embedded CA'
 
-type Configured = Pick<CertServiceConfig, 'certificates'>
-
-export interface UpkeepOptions extends Configured, Pick<CertServiceConfig, 'storage' | 'audit'> {
+export interface UpkeepOptions
+  extends Pick<CertServiceConfig, 'certificates' | 'storage' | 'audit'> {
   readonly random: () => number
 }
 
@@ -78,7 +77,7 @@ interface State {
 
 function readConfigured(
   { issuers }: FastifyInstance,
-  { certificates }: Configured,
+  { certificates }: Pick<CertServiceConfig, 'certificates'>,
 ): readonly IssuanceRequest[] {
   return certificates.map(({ names: [domain = '', ...names], keyType }) =>
     parseRequest({ domain, names, keyType }, issuers, () => Infinity),

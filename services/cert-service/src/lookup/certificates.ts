@@ -62,10 +62,7 @@ export async function findPermitted(
   throw new CertError('CERT_NOT_FOUND', `no certificate for ${domain.text} is held`)
 }
 
-/**
- * Finds a valid certificate that the caller may read, by its first name or else by any.
- * @throws CertError `CERT_NOT_FOUND`
- */
+/** Finds a valid certificate that the caller may read, by its first name or else by any. @throws CertError `CERT_NOT_FOUND` */
 export async function findReadable(request: FastifyRequest, domain: Subject): Promise<Certificate> {
   const { server } = request
   const { holdings } = server
@@ -149,10 +146,7 @@ function isReadable(app: FastifyInstance, caller: Principal, record: Certificate
   return record.notAfter > app.clock.now() && mayAll(app, caller, 'read', record)
 }
 
-/**
- * Finds the newest certificate of a name for a visitor, ended or not: one whose first name it is before
- * one that has it among others.
- */
+/** Finds the newest certificate of a name, ended or not: one whose first name it is before one that has it too. */
 export async function findReadableByName(
   app: FastifyInstance,
   visitor: Principal,

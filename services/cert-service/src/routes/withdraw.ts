@@ -229,10 +229,7 @@ function entryOf({ server }: FastifyRequest, action: Action, issued: Issued, act
 
 type Action = 'revoke' | 'delete'
 
-/**
- * The certificates that this would take out of service.
- * @throws CertError `CERT_NAME_NOT_ALLOWED`; `CERT_NOT_FOUND` if there are none
- */
+/** What this would take out of service. @throws CertError `CERT_NAME_NOT_ALLOWED`; `CERT_NOT_FOUND` if that is nothing */
 export async function listAffected(
   request: FastifyRequest,
   action: Action,
