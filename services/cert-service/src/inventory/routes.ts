@@ -3,7 +3,7 @@ import { CLIENT_ISSUER } from '@gatehouse/issuance/request'
 import { languageOf, sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance } from 'fastify'
 import { readFailing, withOrders } from '../lookup/failing.ts'
-import { askForKey, findVisitor, nameOf, originOf, type Visitor } from '../visitors/visitors.ts'
+import { nameOf, originOf, requireVisitor, type Visitor } from '../visitors/visitors.ts'
 import { findCovering, readListed } from './listing.ts'
 import { type Inventory, inventoryPage } from './page.ts'
 import { parseSearch } from './search.ts'
@@ -14,15 +14,13 @@ const MAX_FAILED = 3
 
 /** The inventory for people: `GET /`. */
 export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const onRequest = app.requirePerson({ optional: true })
   const schema = { hide: true, querystring: ViewSchema }
-  app.get('/', { onRequest, schema }, async (request, reply) => {
-    const caller = await findVisitor(request, request.query.refresh !== 'auto')
-    if (!caller) return askForKey(reply, { isWrong: false })
+  app.get('/', { ...requireVisitor(app), schema }, async (request, reply) => {
     const view = readView(request.query)
     if (isRefreshed(view)) reply.header('refresh', refreshOf(view))
     const reader = { lang: languageOf(request), origin: originOf(request) }
-    return sendPage(reply, 200, inventoryPage(await readInventory(app, caller, view, reader)))
+    const inventory = await readInventory(app, request.visitor, view, reader)
+    return sendPage(reply, 200, inventoryPage(inventory))
   })
 }
 

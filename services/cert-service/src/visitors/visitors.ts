@@ -61,20 +61,14 @@ export const visitors = fp(
   },
 )
 
-/** Finds the visitor; undefined if nobody has signed in. The route needs the guard `app.requirePerson({ optional: true })`. */
-export async function findVisitor(
-  { server, cookies, optionalPerson }: FastifyRequest,
-  isUsed = true,
-): Promise<Visitor | undefined> {
-  return optionalPerson ?? server.signIns.find(cookies[COOKIE] ?? '', isUsed)
-}
-
-/** The guards of a page for visitors: everybody else is asked for a key. */
+/** The guards of a page for visitors: everybody else is asked for a key. A page that refreshes itself uses no session. */
 export function requireVisitor(app: FastifyInstance) {
   return {
     onRequest: app.requirePerson({ optional: true }),
     async preHandler(request: FastifyRequest, reply: FastifyReply) {
-      const visitor = await findVisitor(request)
+      const { optionalPerson, cookies, query } = request
+      const isUsed = Object(query).refresh !== 'auto'
+      const visitor = optionalPerson ?? (await app.signIns.find(cookies[COOKIE] ?? '', isUsed))
       if (!visitor) return askForKey(reply, { isWrong: false })
       request.visitor = visitor
     },
