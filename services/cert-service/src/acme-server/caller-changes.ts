@@ -1,10 +1,10 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { ExternalAccounts } from './external-accounts.ts'
+import { externalAccountsOf } from './external-accounts.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    readonly externalAccounts: ExternalAccounts
+    readonly externalAccounts: ReturnType<typeof externalAccountsOf>
     /** Resolves when what belongs to callers is as the configuration in effect has them. */
     readonly callersFollowed: () => Promise<void>
   }
@@ -20,7 +20,7 @@ export const callerChanges = fp(
   async (app: FastifyInstance) => {
     const { callers, keyring, store } = app
     const secret = keyring.derive('acme', 'external accounts')
-    app.decorate('externalAccounts', new ExternalAccounts(secret, store.acme, callers))
+    app.decorate('externalAccounts', externalAccountsOf(secret, store.acme, callers))
     let followed = Promise.resolve()
     const follow = () => {
       followed = followed

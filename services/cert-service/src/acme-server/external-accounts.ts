@@ -24,62 +24,34 @@ export interface Owner {
   readonly boundBy: string
 }
 
-type Keys = Pick<Callers, 'digestsOf' | 'findKey' | 'findNamed' | 'renamed'>
 type Kept = Pick<ServedAccount, 'caller' | 'boundBy'>
 
 /**
  * Derives the keys by which ACME clients bind their accounts to callers. None of them is stored. Each hangs on a value
  * of the API key of its caller, and is void when that is.
+ * @param secret - the same at all replicas, over all starts
  */
-export class ExternalAccounts {
-  readonly #secret: Uint8Array
-  readonly #store: AcmeServerStore
-  readonly #keys: Keys
-
-  /** @param secret - the same at all replicas, over all starts */
-  constructor(secret: Uint8Array, store: AcmeServerStore, keys: Keys) {
-    this.#secret = secret
-    this.#store = store
-    this.#keys = keys
+export function externalAccountsOf(secret: Uint8Array, store: AcmeServerStore, keys: Callers) {
+  function namesOf(caller: string): string[] {
+    const renamed = [...keys.renamed()]
+    return [caller, ...renamed.flatMap(([former, name]) => (name === caller ? [former] : []))]
   }
 
-  /** The key of a caller now; undefined if its name is too long. */
-  async keyOf({ caller, boundBy }: Owner): Promise<ExternalKey | undefined> {
-    if (caller.length > MAX_CALLER) return undefined
-    return this.#derive(caller, await this.#store.counterOf(this.#namesOf(caller)), boundBy)
-  }
-
-  /** Replaces the key of a caller, and ends the accounts that are not kept. */
-  async renew(
-    { caller, boundBy }: Owner,
-    kept: readonly string[],
-    entry: AuditEntry,
-  ): Promise<ExternalKey | undefined> {
-    if (caller.length > MAX_CALLER) return undefined
-    const secret = { names: this.#namesOf(caller), digests: this.#keys.digestsOf(caller), kept }
-    return this.#derive(caller, await this.#store.renewExternalAccount(secret, entry), boundBy)
-  }
-
-  /** The owners and the keys that a key ID stands for now: none for one that was replaced or is nobody's. */
-  async find(kid: string): Promise<readonly (Owner & { readonly key: Buffer })[]> {
-    const keys = this.#keys
-    const named = nameIn(kid)
-    if (named === undefined) return []
-    const caller = keys.renamed().get(named) ?? named
-    const digests = keys.digestsOf(caller)
-    if (digests.length === 0) return []
-    const counter = await this.#store.counterOf(this.#namesOf(caller))
-    return digests.flatMap((boundBy) => {
-      const derived = this.#derive(named, counter, boundBy)
-      if (derived.kid !== kid) return []
-      return [{ caller, boundBy, key: Buffer.from(derived.hmacKey, 'base64url') }]
-    })
+  function derive(caller: string, counter: number, boundBy: string): ExternalKey {
+    const escaped = (character: string) => `%${character.charCodeAt(0).toString(16)}`
+    const kid = `${encodeURIComponent(caller).replace(UNSAFE, escaped)}-${counter}`
+    const salt = Buffer.from(boundBy, 'hex')
+    // A key that begins with a hyphen would be an option to command lines.
+    for (let n = 0; ; n += 1) {
+      const key = hkdfSync('sha256', secret, salt, `${kid} ${n}`, KEY_BYTES)
+      const hmacKey = Buffer.from(key).toString('base64url')
+      if (!hmacKey.startsWith('-')) return { kid, hmacKey }
+    }
   }
 
   /** The caller for which an account acts: the API key that has the value by which it was bound, if there is one. */
-  callerOf({ caller, boundBy }: Kept): KeyCaller | undefined {
+  function callerOf({ caller, boundBy }: Kept): KeyCaller | undefined {
     if (caller === null || boundBy === null) return undefined
-    const keys = this.#keys
     const present = keys.findNamed(keys.renamed().get(caller) ?? caller)
     // Another replica may know it by a name that this one is not told of yet.
     if (!present) return keys.findKey(Buffer.from(boundBy, 'hex'))
@@ -87,35 +59,51 @@ export class ExternalAccounts {
   }
 
   /** Whether an account has not ended: neither by itself, nor with the value of its API key. */
-  isInForce(account: Kept & Pick<ServedAccount, 'status'>): boolean {
+  function isInForce(account: Kept & Pick<ServedAccount, 'status'>): boolean {
     if (account.status !== 'valid') return false
-    return account.caller === null || this.callerOf(account) !== undefined
+    return account.caller === null || callerOf(account) !== undefined
   }
 
-  /** The IDs of those accounts of certificates that have not ended. */
-  async findInForce(
-    holders: readonly { readonly account?: string | null | undefined }[],
-  ): Promise<ReadonlySet<unknown>> {
-    const ids = holders.flatMap(({ account }) => account ?? [])
-    const accounts = ids.length > 0 ? await this.#store.findAccounts(ids) : []
-    return new Set(accounts.filter((account) => this.isInForce(account)).map(({ id }) => id))
-  }
-
-  #namesOf(caller: string): string[] {
-    const renamed = [...this.#keys.renamed()]
-    return [caller, ...renamed.flatMap(([former, name]) => (name === caller ? [former] : []))]
-  }
-
-  #derive(caller: string, counter: number, boundBy: string): ExternalKey {
-    const escaped = (character: string) => `%${character.charCodeAt(0).toString(16)}`
-    const kid = `${encodeURIComponent(caller).replace(UNSAFE, escaped)}-${counter}`
-    const salt = Buffer.from(boundBy, 'hex')
-    // A key that begins with a hyphen would be an option to command lines.
-    for (let n = 0; ; n += 1) {
-      const key = hkdfSync('sha256', this.#secret, salt, `${kid} ${n}`, KEY_BYTES)
-      const hmacKey = Buffer.from(key).toString('base64url')
-      if (!hmacKey.startsWith('-')) return { kid, hmacKey }
-    }
+  return {
+    callerOf,
+    isInForce,
+    /** The key of a caller now; undefined if its name is too long. */
+    async keyOf({ caller, boundBy }: Owner): Promise<ExternalKey | undefined> {
+      if (caller.length > MAX_CALLER) return undefined
+      return derive(caller, await store.counterOf(namesOf(caller)), boundBy)
+    },
+    /** Replaces the key of a caller, and ends the accounts that are not kept. */
+    async renew(
+      { caller, boundBy }: Owner,
+      kept: readonly string[],
+      entry: AuditEntry,
+    ): Promise<ExternalKey | undefined> {
+      if (caller.length > MAX_CALLER) return undefined
+      const replaced = { names: namesOf(caller), digests: keys.digestsOf(caller), kept }
+      return derive(caller, await store.renewExternalAccount(replaced, entry), boundBy)
+    },
+    /** The owners and the keys that a key ID stands for now: none for one that was replaced or is nobody's. */
+    async find(kid: string): Promise<readonly (Owner & { readonly key: Buffer })[]> {
+      const named = nameIn(kid)
+      if (named === undefined) return []
+      const caller = keys.renamed().get(named) ?? named
+      const digests = keys.digestsOf(caller)
+      if (digests.length === 0) return []
+      const counter = await store.counterOf(namesOf(caller))
+      return digests.flatMap((boundBy) => {
+        const derived = derive(named, counter, boundBy)
+        if (derived.kid !== kid) return []
+        return [{ caller, boundBy, key: Buffer.from(derived.hmacKey, 'base64url') }]
+      })
+    },
+    /** The IDs of those accounts of certificates that have not ended. */
+    async findInForce(
+      holders: readonly { readonly account?: string | null | undefined }[],
+    ): Promise<ReadonlySet<unknown>> {
+      const ids = holders.flatMap(({ account }) => account ?? [])
+      const accounts = ids.length > 0 ? await store.findAccounts(ids) : []
+      return new Set(accounts.filter(isInForce).map(({ id }) => id))
+    },
   }
 }
 

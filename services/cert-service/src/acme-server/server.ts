@@ -1,5 +1,5 @@
 import { Nonces } from '@gatehouse/acme/server'
-import type { CertificateRecord, ServedAccount, Store } from '@gatehouse/cert-store/port'
+import type { CertificateRecord, ServedAccount } from '@gatehouse/cert-store/port'
 import { compileNetworks, type IpAddress } from '@gatehouse/net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -12,7 +12,7 @@ type AcmeConfig = CertServiceConfig['acme']
 
 declare module 'fastify' {
   interface FastifyInstance {
-    readonly acme: AcmeServer
+    readonly acme: ReturnType<typeof createAcmeServer>
     /** The options for ACME clients of the configuration in effect. */
     readonly acmeOptions: ReturnType<typeof optionsOf>
   }
@@ -25,50 +25,40 @@ const LOOPBACK = ['localhost', '127.0.0.1', '::1']
 /** Accounts whose use is noted at a time. */
 const MAX_USED = 10_000
 
-class AcmeServer {
-  readonly nonces: Nonces
-  /** Whether a host is this service. */
-  readonly isOwn: (name: string) => boolean
-  readonly prover: Prover
-  readonly #store: Pick<Store, 'acme' | 'setRenewalInfoRead'>
-  readonly #clock: FastifyInstance['clock']
-  #used = new Map<string, Pick<ServedAccount, 'usedAt' | 'client' | 'remoteAddress'>>()
+function createAcmeServer(
+  { keyring, store, clock }: FastifyInstance,
+  prover: Prover,
+  isOwn: (name: string) => boolean,
+) {
+  // By the run time, which the replicas share and no clock that is set back can change.
+  const runTime = { now: () => store.runTime() }
+  let uses = new Map<string, Pick<ServedAccount, 'usedAt' | 'client' | 'remoteAddress'>>()
   /** The times at which clients asked when to renew certificates, by the ids of these. */
-  #asked = new Map<number, number>()
-
-  constructor(
-    { keyring, store, clock }: FastifyInstance,
-    { prover, isOwn }: Pick<AcmeServer, 'prover' | 'isOwn'>,
-  ) {
-    this.isOwn = isOwn
-    // By the run time, which the replicas share and no clock that is set back can change.
-    const runTime = { now: () => store.runTime() }
-    this.nonces = new Nonces({ key: keyring.derive('acme', 'nonces'), clock: runTime })
-    this.prover = prover
-    this.#store = store
-    this.#clock = clock
-  }
-
-  /** Notes that an account is used; written later. */
-  noteUse({ id }: ServedAccount, request: FastifyRequest): void {
-    if (this.#used.size >= MAX_USED && !this.#used.has(id)) return
-    const usedAt = request.server.clock.now()
-    this.#used.set(id, { usedAt, client: clientOf(request) ?? null, remoteAddress: request.ip })
-  }
-
-  /** Notes, once an hour, that a client asks when to renew its certificate; written later. */
-  noteRenewalInfo({ id, account, renewalInfoReadAt }: CertificateRecord): void {
-    const now = this.#clock.now()
-    const isKnown = now - (renewalInfoReadAt ?? 0) < HOUR
-    if (account && !isKnown && this.#asked.size < MAX_USED) this.#asked.set(id, now)
-  }
-
-  async flush(): Promise<void> {
-    const [used, renewalReadings] = [this.#used, this.#asked]
-    this.#used = new Map()
-    this.#asked = new Map()
-    if (used.size > 0) await this.#store.acme.touchAccounts(used)
-    await this.#store.setRenewalInfoRead(renewalReadings)
+  let readings = new Map<number, number>()
+  return {
+    nonces: new Nonces({ key: keyring.derive('acme', 'nonces'), clock: runTime }),
+    prover,
+    /** Whether a host is this service. */
+    isOwn,
+    /** Notes that an account is used; written later. */
+    noteUse({ id }: ServedAccount, request: FastifyRequest): void {
+      if (uses.size >= MAX_USED && !uses.has(id)) return
+      const client = clientOf(request) ?? null
+      uses.set(id, { usedAt: clock.now(), client, remoteAddress: request.ip })
+    },
+    /** Notes, once an hour, that a client asks when to renew its certificate; written later. */
+    noteRenewalInfo({ id, account, renewalInfoReadAt }: CertificateRecord): void {
+      const now = clock.now()
+      const isKnown = now - (renewalInfoReadAt ?? 0) < HOUR
+      if (account && !isKnown && readings.size < MAX_USED) readings.set(id, now)
+    },
+    async flush(): Promise<void> {
+      const [latestUses, latestReadings] = [uses, readings]
+      uses = new Map()
+      readings = new Map()
+      if (latestUses.size > 0) await store.acme.touchAccounts(latestUses)
+      await store.setRenewalInfoRead(latestReadings)
+    },
   }
 }
 
@@ -91,7 +81,7 @@ export const acmeServer = fp<AcmeServerOptions>(
     const isOpen = (address: IpAddress) => app.acmeOptions.isOpen(address)
     const isReached = (name: string) => isOwn(name) && !LOOPBACK.includes(name)
     const prover = new Prover({ isOpen, isOwn: isReached, ports })
-    const server = new AcmeServer(app, { prover, isOwn })
+    const server = createAcmeServer(app, prover, isOwn)
     app.decorate('acme', server)
     const lost = 'the use of ACME accounts was not stored'
     app.loops.add(MINUTE, () => server.flush(), lost, 'warn')
