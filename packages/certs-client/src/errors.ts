@@ -55,8 +55,6 @@ export const CLIENT_ERRORS = {
   },
 } as const satisfies Record<`CERT_CLIENT_${string}`, { title: string; action: string }>
 
-type ClientErrorCode = keyof typeof CLIENT_ERRORS
-
 export interface ErrorHints extends ErrorOptions {
   /** Whether the same may succeed later without anyone's help. */
   readonly isTransient?: boolean
@@ -72,7 +70,7 @@ export class ClientError extends CodedError<string> {
   readonly retryAfterMs: number | undefined
   readonly action: string | undefined
 
-  constructor(code: ClientErrorCode | (string & {}), message: string, hints: ErrorHints = {}) {
+  constructor(code: string, message: string, hints: ErrorHints = {}) {
     super(code, message, hints)
     const { isTransient = false, retryAfterMs, action } = hints
     this.isTransient = isTransient
