@@ -3,13 +3,7 @@ import { once } from 'node:events'
 import { connect, type TLSSocket } from 'node:tls'
 import { ACME_TLS, serverNameOf } from '@gatehouse/acme'
 import { AcmeProblem } from '@gatehouse/acme/server'
-import {
-  type BoundedFetch,
-  createFetch,
-  type IpAddress,
-  lookupAllowed,
-  NetError,
-} from '@gatehouse/net'
+import { createFetch, type IpAddress, lookupAllowed, NetError } from '@gatehouse/net'
 import { type Name, parseCertificate, readAcmeIdentifier } from '@gatehouse/pki'
 
 /** The challenges by which a device proves that a name leads to it. */
@@ -18,6 +12,7 @@ export type ChallengeType = (typeof CHALLENGES)[number]
 
 const TIMEOUT = 5_000
 const MAX_BYTES = 1_024
+const STANDARD_PORTS = { 'http-01': 80, 'tls-alpn-01': 443 }
 
 export interface ProverOptions {
   /** Whether an address may be connected to. */
@@ -29,65 +24,21 @@ export interface ProverOptions {
 }
 
 /** Asks devices for the answers to challenges, in the networks of devices and nowhere else. */
-export class Prover {
-  readonly #options: ProverOptions
-  readonly #ports: Readonly<Record<ChallengeType, number>>
-  readonly #fetch: BoundedFetch
+export function createProver({ isOpen, isOwn, ports = STANDARD_PORTS }: ProverOptions) {
+  const fetch = createFetch({ allows: isOpen, timeoutMs: TIMEOUT, maxBytes: MAX_BYTES })
   /** The tries under way: one at a time for an answer, however often it is asked for. */
-  readonly #tries = new Map<string, Promise<AcmeProblem | undefined>>()
+  const tries = new Map<string, Promise<AcmeProblem | undefined>>()
 
-  constructor(options: ProverOptions) {
-    this.#options = options
-    this.#ports = options.ports ?? { 'http-01': 80, 'tls-alpn-01': 443 }
-    this.#fetch = createFetch({ allows: options.isOpen, timeoutMs: TIMEOUT, maxBytes: MAX_BYTES })
-  }
-
-  /** Explains why a name is not proven; undefined if it is. */
-  check(name: Name, type: ChallengeType, keyAuthorization: string) {
-    const id = `${type} ${keyAuthorization} ${name.text}`
-    const underway = this.#tries.get(id)
-    if (underway) return underway
-    const started = this.#check(name, type, keyAuthorization).finally(() => this.#tries.delete(id))
-    this.#tries.set(id, started)
-    return started
-  }
-
-  async #check(name: Name, type: ChallengeType, keyAuthorization: string) {
-    if (this.#options.isOwn(name.text))
-      return new AcmeProblem('rejectedIdentifier', `${name.text} is a name of this service`)
-    try {
-      const isProven =
-        type === 'http-01'
-          ? await this.#checkHttp(name, keyAuthorization)
-          : await this.#checkTls(name, hash('sha256', keyAuthorization, 'buffer'))
-      if (isProven) return undefined
-      return new AcmeProblem(
-        'incorrectResponse',
-        `${name.text} gave another answer than that of this account`,
-      )
-    } catch (cause) {
-      // All that prevents a connection has one sentence, so that nobody learns what is in the network.
-      if (!(cause instanceof NetError)) throw cause
-      const why = 'did not answer, or is not in the networks of `acme.open`'
-      return new AcmeProblem('connection', `${name.text} ${why}`, { cause })
-    }
-  }
-
-  close(): Promise<void> {
-    return this.#fetch.close()
-  }
-
-  async #checkHttp({ text, ip }: Name, keyAuthorization: string): Promise<boolean> {
+  async function checkHttp({ text, ip }: Name, keyAuthorization: string): Promise<boolean> {
     const [token] = keyAuthorization.split('.')
     const host = ip?.version === 6 ? `[${text}]` : text
-    const url = `http://${host}:${this.#ports['http-01']}/.well-known/acme-challenge/${token}`
-    const { body } = await this.#fetch(url)
+    const url = `http://${host}:${ports['http-01']}/.well-known/acme-challenge/${token}`
+    const { body } = await fetch(url)
     // RFC 8555 section 8.3: white space at the end is ignored.
     return body.toString('latin1').trimEnd() === keyAuthorization
   }
 
-  async #checkTls(name: Name, digest: Buffer): Promise<boolean> {
-    const { isOpen } = this.#options
+  async function checkTls(name: Name, digest: Buffer): Promise<boolean> {
     const servername = serverNameOf(name.text)
     const signal = AbortSignal.timeout(TIMEOUT)
     // Node does not look up what is an address.
@@ -95,7 +46,7 @@ export class Prover {
       throw new NetError('NET_ADDRESS_REFUSED', `${name.text} is not open`)
     const socket = connect({
       host: name.text,
-      port: this.#ports['tls-alpn-01'],
+      port: ports['tls-alpn-01'],
       lookup: lookupAllowed(isOpen),
       servername,
       ALPNProtocols: [ACME_TLS],
@@ -110,6 +61,40 @@ export class Prover {
     } finally {
       socket.destroy()
     }
+  }
+
+  async function attempt(name: Name, type: ChallengeType, keyAuthorization: string) {
+    if (isOwn(name.text))
+      return new AcmeProblem('rejectedIdentifier', `${name.text} is a name of this service`)
+    try {
+      const isProven =
+        type === 'http-01'
+          ? await checkHttp(name, keyAuthorization)
+          : await checkTls(name, hash('sha256', keyAuthorization, 'buffer'))
+      if (isProven) return undefined
+      return new AcmeProblem(
+        'incorrectResponse',
+        `${name.text} gave another answer than that of this account`,
+      )
+    } catch (cause) {
+      // All that prevents a connection has one sentence, so that nobody learns what is in the network.
+      if (!(cause instanceof NetError)) throw cause
+      const why = 'did not answer, or is not in the networks of `acme.open`'
+      return new AcmeProblem('connection', `${name.text} ${why}`, { cause })
+    }
+  }
+
+  return {
+    /** Explains why a name is not proven; undefined if it is. */
+    check(name: Name, type: ChallengeType, keyAuthorization: string) {
+      const id = `${type} ${keyAuthorization} ${name.text}`
+      const underway = tries.get(id)
+      if (underway) return underway
+      const started = attempt(name, type, keyAuthorization).finally(() => tries.delete(id))
+      tries.set(id, started)
+      return started
+    },
+    close: () => fetch.close(),
   }
 }
 

@@ -6,7 +6,7 @@ import fp from 'fastify-plugin'
 import type { CertServiceConfig } from '../config/schema.ts'
 import { ownNames } from '../lifecycle/own-tls.ts'
 import { clientOf } from '../policy/authorize.ts'
-import { Prover, type ProverOptions } from './proofs.ts'
+import { createProver, type ProverOptions } from './proofs.ts'
 
 type AcmeConfig = CertServiceConfig['acme']
 
@@ -27,7 +27,7 @@ const MAX_USED = 10_000
 
 function createAcmeServer(
   { keyring, store, clock }: FastifyInstance,
-  prover: Prover,
+  prover: ReturnType<typeof createProver>,
   isOwn: (name: string) => boolean,
 ) {
   // By the run time, which the replicas share and no clock that is set back can change.
@@ -80,7 +80,7 @@ export const acmeServer = fp<AcmeServerOptions>(
     const isOwn = (name: string) => names.has(name)
     const isOpen = (address: IpAddress) => app.acmeOptions.isOpen(address)
     const isReached = (name: string) => isOwn(name) && !LOOPBACK.includes(name)
-    const prover = new Prover({ isOpen, isOwn: isReached, ports })
+    const prover = createProver({ isOpen, isOwn: isReached, ports })
     const server = createAcmeServer(app, prover, isOwn)
     app.decorate('acme', server)
     const lost = 'the use of ACME accounts was not stored'

@@ -19,7 +19,7 @@ import {
   distinguishedName,
   signCertificate,
 } from '../../../../packages/pki/src/signer.ts'
-import { Prover } from '../../src/acme-server/proofs.ts'
+import { createProver } from '../../src/acme-server/proofs.ts'
 
 const ANSWER = 'token.thumbprint'
 const DIGEST = hash('sha256', ANSWER, 'buffer')
@@ -31,9 +31,9 @@ async function portOf(t: Test, server: Server): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-function proverAt(t: Test, port: number): Prover {
+function proverAt(t: Test, port: number): ReturnType<typeof createProver> {
   const ports = { 'http-01': port, 'tls-alpn-01': port }
-  const prover = new Prover({ isOpen: () => true, isOwn: () => false, ports })
+  const prover = createProver({ isOpen: () => true, isOwn: () => false, ports })
   t.teardown(() => prover.close())
   return prover
 }
