@@ -202,7 +202,7 @@ t.test('parseAdvertisedUrl accepts URLs that another server names', async (t) =>
         const text = `${scheme}://${host}/`
         try {
           const { hostname } = parseAdvertisedUrl(text, { from: ISSUER, allowHttp: true })
-          return !/^(127\.|0\.|169\.254\.|\[::1?\]$|\[fe[89ab])/.test(hostname)
+          return !/^(127\.|0\.|169\.254\.|\[::1?\]$|\[fe[89ab][\da-f]:)/.test(hostname)
         } catch (error) {
           return error instanceof NetError
         }
