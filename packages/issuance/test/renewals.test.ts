@@ -7,6 +7,7 @@ import { isAbandoned } from '../src/renewals.ts'
 import { requestKeyOf } from '../src/request.ts'
 import { backoff, isMisdated, planRenewal } from '../src/times.ts'
 import { currentOf, DAY, obtain, openStage, type Stage } from './helpers/stage.ts'
+import { rest } from './leap-clock.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'CERT_ISSUE_FAILED', 'a certificate could not be issued')
@@ -15,8 +16,11 @@ const HOUR = 3_600_000
 const STEP = 6 * HOUR
 
 /** Lets time pass in steps, so that each finds what is due. */
-async function pass({ clock }: Pick<Stage, 'clock'>, days: number, step = STEP) {
-  for (let passed = 0; passed < days * DAY; passed += step) await clock.advance(step)
+async function pass({ clock, issuance }: Stage, days: number, step = STEP) {
+  for (let passed = 0; passed < days * DAY; passed += step) {
+    await clock.advance(step)
+    await rest(clock, issuance)
+  }
 }
 
 t.test('renewal at a share of the lifetime, never later', async (t) => {

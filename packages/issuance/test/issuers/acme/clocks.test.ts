@@ -3,7 +3,7 @@ import { expectWarnings } from '../../../../../scripts/test/quiet.ts'
 import type { Reply, ScriptedCaOptions } from '../../../../acme/test/scripted-ca/index.ts'
 import { briskClock, openAcmeStage, startCa } from '../../helpers/acme.ts'
 import { currentOf, DAY, NOW, obtain } from '../../helpers/stage.ts'
-import { settle } from '../../leap-clock.ts'
+import { rest, settle } from '../../leap-clock.ts'
 
 // What is wrong in these tests, and said.
 expectWarnings(t, 'ACME_SERVER_INTERNAL', 'ACME_UNREACHABLE')
@@ -28,7 +28,7 @@ async function startAhead(t: Test, options: ScriptedCaOptions = {}) {
     async pass(ms: number, step = 6 * HOUR) {
       for (let at = 0; at < ms; at += step) {
         await steady.advance(step)
-        await settle(() => stage.issuance.flights.size === 0)
+        await rest(steady, stage.issuance)
       }
     },
   }
