@@ -16,6 +16,7 @@ const RETRY_MS = 5_000
 /** The time for which the last addresses hold while lookups fail, in ms. */
 const HOLD_MS = 300_000
 const IDLE = { cancel() {} }
+const LOST = { state: 'failing', addresses: [], says: 'has lost its addresses' } as const
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -51,23 +52,19 @@ export const trust = fp<TrustOptions>(
       const addresses = names.flatMap((proxy) => proxy.addresses)
       Object.assign(app, { trust: createTrust(list && [...list, ...addresses]) })
     }
-    function set(proxy: Name, addresses: readonly string[], says: string, isNew = false) {
+    function set(proxy: Name, { state, addresses, says }: ProxyAddresses) {
       const isSame = addresses.join() === proxy.addresses.join()
-      if (isSame && !isNew) return
-      proxy.addresses = addresses
-      const level = proxy.state === 'found' ? 'info' : 'warn'
-      log[level]({ proxy: proxy.name, addresses }, `proxy ${says}`)
+      if (isSame && state === proxy.state) return
+      Object.assign(proxy, { state, addresses })
+      log[state === 'found' ? 'info' : 'warn']({ proxy: proxy.name, addresses }, `proxy ${says}`)
       if (!isSame) update()
     }
-    function take(proxy: Name, { state, addresses, says }: ProxyAddresses) {
+    function take(proxy: Name, answer: ProxyAddresses) {
       if (!names.includes(proxy)) return
-      const isNew = state !== proxy.state
-      proxy.state = state
-      if (state === 'failing') return set(proxy, proxy.addresses, says, isNew)
+      if (answer.state === 'failing') return set(proxy, { ...answer, addresses: proxy.addresses })
       proxy.hold.cancel()
-      set(proxy, addresses, says, isNew)
-      if (state === 'found')
-        proxy.hold = clock.setTimer(() => set(proxy, [], 'has lost its addresses'), HOLD_MS)
+      set(proxy, answer)
+      if (answer.state === 'found') proxy.hold = clock.setTimer(() => set(proxy, LOST), HOLD_MS)
     }
     /** Changes the names. A lookup of another one that ends later is ignored. */
     function use(nextNames: readonly Name[]) {
