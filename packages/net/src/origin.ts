@@ -1,5 +1,5 @@
 import { NetError } from './errors.ts'
-import { isLoopback, parseHostPort } from './host.ts'
+import { formatHostPort, isLoopback, parseHostPort } from './host.ts'
 import { compileNetworks, embeddedIp } from './ip.ts'
 
 /** Parses a web origin (RFC 6454) to its canonical `scheme://host[:port]`; `null` is not accepted. */
@@ -10,8 +10,7 @@ export function parseOrigin(text: string): string | undefined {
   const protocol = scheme.toLowerCase()
   const { host, port } = parsed
   const isDefaultPort = port === undefined || port === (protocol === 'https' ? 443 : 80)
-  const name = host.ip?.version === 6 ? `[${host.name}]` : host.name
-  return `${protocol}://${name}${isDefaultPort ? '' : `:${port}`}`
+  return `${protocol}://${formatHostPort(isDefaultPort ? { host } : parsed)}`
 }
 
 /**
