@@ -1,6 +1,5 @@
 import { TitledError } from '@gatehouse/net'
 
-/** The errors of a check by code: title, and what to do about it. */
 export const GATE_ERRORS = {
   FWA_HEADER_ALIAS: {
     title: 'Ambiguous header name',

@@ -9,7 +9,6 @@ import { foldName, readOverrides } from './header-names.ts'
 import { readMcp, readMcpName } from './mcp.ts'
 import { type RequestPath, readPath, UNKNOWN_PATH } from './paths.ts'
 
-/** The site of the sign-in pages for a cookie domain. */
 interface SignInSite {
   /** The origin of the sign-in pages, such as `https://auth.example.com`. */
   readonly authOrigin: string
@@ -106,7 +105,6 @@ export class ForwardedRequest<Site> implements SiteHost<Site> {
     return named === undefined || readMcpName(String(named)) === name ? undefined : 'Mcp-Name'
   }
 
-  /** The MCP call of the request; undefined if it is not known. */
   get mcp(): McpCall | undefined {
     if (!this.#mcp && this.#headers['mcp-method'] === undefined) return undefined
     this.#mcp ??= { call: readMcp(this.routing.method, this.#headers) }

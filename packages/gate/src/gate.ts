@@ -66,13 +66,11 @@ export class Gate {
   readonly name: string
   readonly preflight: boolean
   readonly policies: ReadonlyMap<string, Policy>
-  /** The rules that requests must meet; the first one that fits decides. */
   readonly rules: readonly AccessRule[]
   /** Whether a rule or policy asks what a request calls by MCP. */
   readonly readsCalls: boolean
   /** The header that tells a server which tools the caller may use; undefined if no rule names tools. */
   readonly toolsHeader: typeof TOOLS_HEADER | undefined
-  /** The hosts that rules name, without those below a wildcard. */
   readonly hosts: readonly string[]
   /** The programs, without the way to find one: that is a part of a decision. */
   readonly programs: Omit<Programs, 'find' | 'close'>

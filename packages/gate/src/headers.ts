@@ -18,7 +18,6 @@ export interface Identity {
   readonly groups?: readonly string[] | undefined
   /** The session of a person: its ID and its end, a NumericDate in seconds. */
   readonly session?: { readonly sid: string; readonly exp: number }
-  /** The scopes of a program. */
   readonly scopes?: readonly string[]
   /** The client ID of a program that has a token. */
   readonly client?: string | undefined

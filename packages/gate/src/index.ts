@@ -1,5 +1,4 @@
-export type { Decision } from './decide.ts'
-export { Principal, type Refusal } from './decide.ts'
+export { type Decision, Principal, type Refusal } from './decide.ts'
 export { GATE_ERRORS, GateError } from './errors.ts'
 export { explain } from './explain.ts'
 export { gateRules } from './faults.ts'

@@ -378,16 +378,11 @@ export type GateConfig = Static<TObject<typeof gateOptions>> & {
   }[]
   readonly allow?: Allow
 }
-/** A condition, or demands that must all be met. */
 export type PolicyConfig = Static<typeof PolicySchema>
 /** A rule. A member that is absent fits everything. */
 export type RuleConfig = Static<typeof RuleSchema>
 export type ResourceConfig = Static<typeof ResourceSchema>
-/** The MCP server behind a resource. */
 export type UpstreamConfig = Static<typeof UpstreamSchema>
-/** A scope with words for the person who is asked for it. */
 export type ScopeConfig = Static<typeof ScopeSchema>
-/** The programs that may pass. */
 export type CallersConfig = Static<typeof CallersSchema>
-/** The limits of a row of `callers`. */
 export type ReachConfig = Pick<CallersConfig['issuers'][number], 'hosts' | 'policies' | 'allow'>

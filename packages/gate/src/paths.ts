@@ -12,12 +12,9 @@ export interface RequestPath {
   readonly next: string | undefined
 }
 
-/** A path of which nothing is known. */
 export const UNKNOWN_PATH: RequestPath = { segments: [], folded: [], next: '' }
 
-export interface PathPattern {
-  readonly segments: readonly string[]
-  readonly folded: readonly string[]
+export interface PathPattern extends Pick<RequestPath, 'segments' | 'folded'> {
   /** Whether it fits every path below as well. */
   readonly isPrefix: boolean
 }

@@ -9,7 +9,6 @@ export function readHost(pattern: string) {
   return { name: parseHost(text)?.name ?? text, isWildcard }
 }
 
-/** Whether one of the patterns is of a host. */
 export function compileHosts(patterns: readonly string[]): (host: Host) => boolean {
   const exact = new Set(exactHosts({ hosts: patterns }))
   const parents = patterns.map(readHost).filter(({ isWildcard }) => isWildcard)

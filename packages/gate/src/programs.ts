@@ -359,7 +359,6 @@ function clientOf(caller: Caller): string | undefined {
   return [client_id, azp].find(isId)
 }
 
-/** A program with valid credentials. */
 export class Program extends Principal {
   readonly #reach: Reach
   #isAllowed: boolean | undefined

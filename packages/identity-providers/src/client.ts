@@ -43,7 +43,6 @@ const ENDPOINTS = [
   'end_session_endpoint',
 ] as const
 
-/** The registration of a client at an OpenID provider. */
 export type Registration = Static<TObject<typeof clientOptions & typeof secretOrAssertion>>
 
 /** The configuration of openid-client, and keys for what it does not verify. Both cache the keys. */
@@ -55,7 +54,6 @@ interface Client {
 /** A provider as it describes itself: the client that is used, and a function that makes a fresh one. */
 export interface Server {
   client: Client
-  /** The signature algorithms that are accepted. */
   readonly algorithms: string[]
   readonly configure: () => Client
 }

@@ -1,6 +1,5 @@
 import { TitledError } from '@gatehouse/net'
 
-/** The errors of signing in and out at a provider by code: title, and what to do about it. */
 export const PROVIDER_ERRORS = {
   FWA_CLIENT_ASSERTION: {
     title: 'Client assertion could not be made',

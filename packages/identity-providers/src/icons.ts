@@ -14,7 +14,6 @@ const tailscale: Icon = {
 
 const ICONS = [...PRESETS.map(({ icon }) => icon), github, tailscale]
 
-/** The icons that a provider may have, by their names. */
 export const PROVIDER_ICONS: ReadonlyMap<string, Icon> = new Map(
   ICONS.map((icon) => [icon.name, icon]),
 )

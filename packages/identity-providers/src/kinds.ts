@@ -23,7 +23,6 @@ const KINDS = {
   tailscaleWhois,
 } as Readonly<Record<ProviderConfig['type'], ProviderKind<ProviderConfig>>>
 
-/** The kind of a configured provider. */
 export function kindOf({ type }: ProviderConfig): ProviderKind<ProviderConfig> {
   return KINDS[type]
 }

@@ -115,7 +115,6 @@ export interface LoginSecrets {
 /** The secrets of a login, and the redirect URI that its authorization request names. */
 export type Login = LoginSecrets & { readonly redirectUri: string }
 
-/** The further options of an authorization request. */
 export interface AuthorizationOptions {
   readonly chooseAccount?: boolean
   readonly stepUp?: StepUp | undefined

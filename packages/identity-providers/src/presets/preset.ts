@@ -11,7 +11,6 @@ export interface Icon {
 
 /** A product that people sign in at by OpenID Connect: how it differs from the standard. */
 export interface Preset<Type extends string = string, Own extends TProperties = TProperties> {
-  /** Its `type` in the configuration. */
   readonly type: Type
   readonly description: string
   /** Default title of its providers. Without it their name is the title. */

@@ -247,7 +247,6 @@ export class ConfigReader {
     return nearest
   }
 
-  /** Expands, checks and converts a scalar. */
   #readScalar(schema: ConfigSchema, source: unknown, location: Location): unknown {
     const expanded = typeof source === 'string' ? this.#expand(schema, source, location) : source
     if (expanded === undefined) return undefined

@@ -173,7 +173,6 @@ export function sendPage(
     .send(html)
 }
 
-/** Error codes, with what each means and what to do about it. */
 type ErrorTable = Readonly<Record<string, { readonly title: string; readonly action: string }>>
 
 /** Serves the page that the `type` of a problem links to at `path`. Each row has its code as its id. */

@@ -69,7 +69,6 @@ export function toCheck(
   }
 }
 
-/** The answer of the HTTP check. */
 interface HttpAnswer {
   readonly statusCode: number
   readonly headers: OutgoingHttpHeaders

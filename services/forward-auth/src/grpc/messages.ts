@@ -50,10 +50,8 @@ export const PERMISSION_DENIED = 7
 export const SERVING = 1
 export const NOT_SERVING = 2
 
-/** Envoy's service of checks, as ext-authz.proto has it. */
 export const EXT_AUTHZ = serviceIn('./ext-authz.proto', 'envoy.service.auth.v3.Authorization')
 
-/** The service of health checks, as health.proto has it. */
 export const HEALTH = serviceIn('./health.proto', 'grpc.health.v1.Health')
 
 function serviceIn(file: string, name: string): ServiceDefinition {
