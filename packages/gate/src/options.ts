@@ -1,11 +1,9 @@
 import { AUTH_OPTIONS_RULES, AuthOptionsSchema } from '@gatehouse/auth-core'
 import type { Allow } from '@gatehouse/profile'
-import { Duration, FilePath, Flag, OptionalList, Text } from '@gatehouse/service-kit/config'
+import { Duration, FilePath, Flag, Name, OptionalList, Text } from '@gatehouse/service-kit/config'
 import { type Static, type TObject, Type } from 'typebox'
 import { PRESETS } from './header-presets.ts'
 import { ENCODINGS, PROPERTY_NAMES, USER_KINDS } from './headers.ts'
-
-const NAME_PATTERN = '^[a-z][a-z0-9-]{0,31}$'
 
 const Texts = (description: string) => OptionalList(Type.String({ minLength: 1 }), description)
 
@@ -246,10 +244,7 @@ const CallersSchema = Type.Object(
     ),
     issuers: Type.Array(
       Type.Object({
-        name: Type.String({
-          pattern: '^[a-z][a-z0-9-]{0,31}$',
-          description: 'Name of the issuer. Apps get `<name>:<subject>` as the user.',
-        }),
+        name: Name('Name of the issuer. Apps get `<name>:<subject>` as the user.'),
         ...issuerRow,
         maxTokenLifetime: Duration({
           default: '24h',
@@ -330,7 +325,7 @@ const ResourceSchema = Type.Object({
 
 /** The options of a gate, for the schema of a portal. */
 export const gateOptions = {
-  policies: Type.Record(Type.String({ pattern: NAME_PATTERN }), PolicySchema, {
+  policies: Type.Record(Name('Name of the policy.'), PolicySchema, {
     default: {},
     description:
       'Requirements of routes, by name. A proxy selects one with `?policy=<name>`, and a rule with `require`.',

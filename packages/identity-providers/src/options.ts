@@ -1,13 +1,10 @@
 import { AllowSchema } from '@gatehouse/profile'
-import { Duration, FilePath, optional, Secret, Text } from '@gatehouse/service-kit/config'
+import { Duration, FilePath, Name, optional, Secret, Text } from '@gatehouse/service-kit/config'
 import { type Static, Type } from 'typebox'
 import { PROVIDER_ICONS } from './icons.ts'
 
 export const commonOptions = {
-  name: Type.String({
-    pattern: '^[a-z][a-z0-9-]{0,31}$',
-    description: 'Name of the provider. Part of URLs, sessions and user headers.',
-  }),
+  name: Name('Name of the provider. Part of URLs, sessions and user headers.'),
   ...optional({
     title: Text('Title on pages. Default: the name of the product.', { maxLength: 60 }),
     icon: Type.Enum([...PROVIDER_ICONS.keys()], {

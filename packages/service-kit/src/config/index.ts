@@ -11,6 +11,7 @@ export {
   LogSchema,
   listener,
   MetricsSchema,
+  Name,
   OptionalList,
   optional,
   Secret,

@@ -44,6 +44,11 @@ export function Text(description: string, options: TStringOptions = {}) {
   return Type.String({ minLength: 1, ...options, description })
 }
 
+/** A name that may be a part of URLs, log lines and other options. */
+export function Name(description: string) {
+  return Type.String({ pattern: '^[a-z][a-z0-9-]{0,31}$', description })
+}
+
 /** A switch that is off by default. */
 export function Flag(description: string) {
   return Type.Boolean({ default: false, description })

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { isLoopback, parseEndpointUrl, parseHost } from '@gatehouse/net'
 import { type Static, Type } from 'typebox'
-import { FilePath, Flag, Secret, Text } from '../config/schema.ts'
+import { FilePath, Flag, Name, Secret, Text } from '../config/schema.ts'
 import {
   applyRules,
   applyToEach,
@@ -22,10 +22,7 @@ const PersonOrAddress = Type.String({ pattern: `^person$|${ADDRESS}` })
 /** The name of the receiver that `events.webhook` configures. */
 const WEBHOOK = 'webhook'
 
-const name = Type.String({
-  pattern: '^[a-z][a-z0-9-]{0,31}$',
-  description: 'Name in log lines and metrics. Events that wait belong to this name.',
-})
+const name = Name('Name in log lines and metrics. Events that wait belong to this name.')
 
 const allowHttp = Flag('Whether plain http is allowed in `url`.')
 

@@ -8,6 +8,7 @@ import {
   LogSchema,
   listener,
   MetricsSchema,
+  Name,
   optional,
   Secret,
   Text,
@@ -19,8 +20,6 @@ import { StorageSchema } from '../store/storage-schema.ts'
 import { AppsSchema } from './apps.ts'
 import { ClientsSchema } from './clients.ts'
 import { ContactSchema, FaviconSchema, LogoSchema, PageTextsSchema } from './look.ts'
-
-const NAME_PATTERN = '^[a-z][a-z0-9-]{0,31}$'
 
 const ServerSchema = Type.Object({
   ...listener(4181),
@@ -141,10 +140,7 @@ const PortalSessionSchema = Type.Object(
 )
 
 const PortalSchema = Type.Object({
-  name: Type.String({
-    pattern: NAME_PATTERN,
-    description: 'Name of the portal. Part of its URLs.',
-  }),
+  name: Name('Name of the portal. Part of its URLs.'),
   ...optional({
     title: Text('Title on its pages. Default: the first domain.', { maxLength: 60 }),
     accent: Type.String({
