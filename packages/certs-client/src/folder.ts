@@ -58,219 +58,191 @@ export function folderName(domain: string): string {
 /**
  * The folder of one certificate: `DIR/NAME` is a symbolic link to `DIR/.NAME@…`, a folder that is
  * written whole before the link is turned to it. A program that is killed at any moment leaves the old
- * files or the new ones. All methods throw ClientError CERT_CLIENT_FILES.
+ * files or the new ones. All functions throw ClientError CERT_CLIENT_FILES.
  */
-export class CertificateFolder {
-  readonly path: string
-  readonly #options: FolderOptions
+export function certificateFolder({ dir, domain, mode, owner, isOwnKey }: FolderOptions) {
+  const name = folderName(domain)
+  const path = join(dir, name)
   /** The start of all files beside the link. A name holds no `@`. */
-  readonly #prefix: string
+  const prefix = `.${name}@`
+  const keyFile = join(dir, `${prefix}key`)
 
-  constructor(options: FolderOptions) {
-    const name = folderName(options.domain)
-    this.path = join(options.dir, name)
-    this.#prefix = `.${name}@`
-    this.#options = options
+  /** The folder that the link leads to; undefined if there is no link yet. */
+  function targetOf(): string | undefined {
+    requireTrusted(dir)
+    const stats = lstatSync(path, { throwIfNoEntry: false })
+    if (!stats) return undefined
+    const target = stats.isSymbolicLink() ? readlinkSync(path) : undefined
+    if (target?.startsWith(prefix) && !target.includes('/')) return target
+    throw new ClientError(
+      'CERT_CLIENT_FILES',
+      `${path} is in the way: it is not a link of this program. Move it away, or choose another folder`,
+    )
   }
 
-  /** Makes the folder of all certificates, and refuses what is in the way of the link. */
-  prepare(): void {
-    const { dir } = this.#options
-    attempt(dir, () => {
-      requireTrusted(dir)
-      makeFolder(resolve(dir), 0o755)
-      this.#target()
-    })
-  }
-
-  /** Reads what is in place, if it is whole. */
-  read(): Placed | undefined {
-    return attempt(this.path, () => {
-      const target = this.#target()
-      if (target === undefined) return undefined
-      try {
-        const read = (file: string) => readFileSync(join(this.#options.dir, target, file), 'utf8')
-        const key = read(KEY)
-        const chain = read(CHAIN)
-        if (read(COMBINED) !== key + chain) return undefined
-        const { renewAt, isOwnKey } = JSON.parse(read(STATE))
-        return { ...readPair(chain, key), renewAt: timeOf(renewAt), isOwnKey: isOwnKey === true }
-      } catch {
-        // Files that somebody deleted or changed are fetched anew.
-        return undefined
-      }
-    })
-  }
-
-  /** Puts files in the place of the old ones, which stay until {@link tidy}. */
-  publish(pair: Placed, { needsReload }: { readonly needsReload: boolean }): void {
-    const { dir } = this.#options
-    attempt(this.path, () => {
-      this.#target()
-      const version = mkdtempSync(join(dir, `${this.#prefix}${pair.serialNumber}-`))
-      try {
-        this.#fill(version, pair, needsReload)
-        this.#turnTo(version)
-      } catch (error) {
-        // Unless the link leads to it already.
-        if (this.#target() !== basename(version)) rmSync(version, { recursive: true, force: true })
-        throw error
-      }
-    })
-  }
-
-  #fill(version: string, pair: Placed, needsReload: boolean): void {
-    const { privateKey, fullChain, renewAt, isOwnKey } = pair
-    const state = { ...(renewAt !== undefined && { renewAt: toTime(renewAt) }), isOwnKey }
-    this.#write(join(version, KEY), privateKey)
-    this.#write(join(version, CHAIN), fullChain)
-    this.#write(join(version, COMBINED), privateKey + fullChain)
-    this.#write(join(version, STATE), `${JSON.stringify(state)}\n`)
-    if (needsReload) this.#write(join(version, MARK), '')
-    this.#admit(version)
+  function fill(version: string, pair: Placed, needsReload: boolean): void {
+    const { privateKey, fullChain, renewAt } = pair
+    const times = renewAt === undefined ? {} : { renewAt: toTime(renewAt) }
+    write(join(version, KEY), privateKey)
+    write(join(version, CHAIN), fullChain)
+    write(join(version, COMBINED), privateKey + fullChain)
+    write(join(version, STATE), `${JSON.stringify({ ...times, isOwnKey: pair.isOwnKey })}\n`)
+    if (needsReload) write(join(version, MARK), '')
+    admit(version)
     withOpen(version, 'r', fsyncSync)
   }
 
-  #turnTo(version: string): void {
-    const { dir } = this.#options
-    const link = join(dir, `${this.#prefix}link`)
+  function turnTo(version: string): void {
+    const link = join(dir, `${prefix}link`)
     rmSync(link, { force: true })
     symlinkSync(basename(version), link)
-    renameSync(link, this.path)
+    renameSync(link, path)
     withOpen(dir, 'r', fsyncSync)
   }
 
   /** A new file with the mode and owner that are asked for, on the disk. */
-  #write(file: string, text: string): void {
+  function write(file: string, text: string): void {
     withOpen(file, 'wx', (descriptor) => {
       writeFileSync(descriptor, text)
-      give(descriptor, this.#options.mode, this.#options.owner)
+      give(descriptor, mode, owner)
       fsyncSync(descriptor)
     })
   }
 
   /** Lets whoever may read the files enter their folder, which nobody else may change. */
-  #admit(version: string): void {
-    const { mode, owner } = this.#options
+  function admit(version: string): void {
     const uid = process.geteuid?.() ?? -1
     const isOfOther = owner !== undefined && ![-1, uid].includes(owner.uid)
     const rights = 0o700 | (mode & 0o040 ? 0o050 : 0) | (isOfOther ? 0o011 : 0)
-    this.#correct(version, rights, owner && { uid, gid: owner.gid })
+    correct(version, rights, owner && { uid, gid: owner.gid })
   }
 
-  /** Changes what is not as it is asked for, and nothing else: the disk may be read-only by now. */
-  #correct(path: string, mode: number, owner: Owner | undefined): void {
-    const { uid, gid } = owner ?? { uid: -1, gid: -1 }
-    const old = lstatSync(path)
-    const isOwned = [-1, old.uid].includes(uid) && [-1, old.gid].includes(gid)
-    if (isOwned && (old.mode & 0o7777) === mode) return
-    const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
-    withOpen(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, (descriptor) =>
-      give(descriptor, mode, owner),
-    )
-  }
-
-  /** Gives files that are in place the mode and owner that are asked for now. */
-  adjust(): void {
-    const { mode, dir, owner } = this.#options
-    attempt(this.path, () => {
-      const target = this.#target()
-      // Whatever is missing is fetched anew.
-      if (target === undefined || !existsSync(join(dir, target))) return
-      this.#admit(join(dir, target))
-      for (const name of [KEY, CHAIN, COMBINED, STATE]) {
-        const file = join(dir, target, name)
-        const stats = lstatSync(file, { throwIfNoEntry: false })
-        // A file with two names may be somebody else's.
-        if (stats?.isFile() && stats.nlink === 1) this.#correct(file, mode, owner)
-      }
+  function leftovers(): string[] {
+    return attempt(dir, () => {
+      const kept = [targetOf(), `${prefix}lock`]
+      if (isOwnKey && !isKeyPlaced()) kept.push(`${prefix}key`)
+      return readdirSync(dir).filter((file) => file.startsWith(prefix) && !kept.includes(file))
     })
   }
 
-  /** Whether the reload command is still to succeed for what is in place. */
-  isReloadPending(): boolean {
-    return existsSync(join(this.path, MARK))
-  }
-
-  reloaded(): void {
-    attempt(this.path, () => rmSync(join(this.path, MARK), { force: true }))
-  }
-
-  /** Keeps a private key that was made here until there is a certificate for it. */
-  keepKey(pem: string): void {
-    const file = join(this.#options.dir, `${this.#prefix}key`)
-    attempt(file, () => {
-      rmSync(`${file}.new`, { force: true })
-      this.#write(`${file}.new`, pem)
-      renameSync(`${file}.new`, file)
-      withOpen(this.#options.dir, 'r', fsyncSync)
-    })
-  }
-
-  /** Reads the private key that waits for its certificate. */
-  keptKey(): string | undefined {
-    const file = join(this.#options.dir, `${this.#prefix}key`)
-    return attempt(file, () => (existsSync(file) ? readFileSync(file, 'utf8') : undefined))
-  }
-
-  /** Whether something lies beside the files that are in place. */
-  isUntidy(): boolean {
-    return this.#leftovers().length > 0
-  }
-
-  /** Removes old files, and what was left by a client that was killed. */
-  tidy(): void {
-    attempt(this.#options.dir, () => {
-      for (const name of this.#leftovers())
-        rmSync(join(this.#options.dir, name), { recursive: true, force: true })
-    })
-  }
-
-  #leftovers(): string[] {
-    return attempt(this.#options.dir, () => {
-      const current = this.#target()
-      const kept = [current, `${this.#prefix}lock`]
-      if (this.#options.isOwnKey && !this.#isKeyPlaced()) kept.push(`${this.#prefix}key`)
-      return readdirSync(this.#options.dir).filter(
-        (name) => name.startsWith(this.#prefix) && !kept.includes(name),
-      )
-    })
-  }
-
-  #isKeyPlaced(): boolean {
-    const kept = this.keptKey()
-    const file = join(this.path, KEY)
+  function isKeyPlaced(): boolean {
+    const kept = keptKey()
+    const file = join(path, KEY)
     return kept !== undefined && existsSync(file) && readFileSync(file, 'utf8') === kept
   }
 
-  /** Keeps other clients off this certificate; gives what lets them in again. */
-  async lock(patienceMs: number, clock: Clock, signal?: AbortSignal): Promise<() => void> {
-    const file = join(this.#options.dir, `${this.#prefix}lock`)
-    for (const end = clock.now() + patienceMs; ; await sleep(clock, LOOK_EVERY, signal)) {
-      const unlock = attempt(file, () => {
-        requireTrusted(this.#options.dir)
-        return lockFile(file)
-      })
-      if (unlock) return unlock
-      if (clock.now() >= end)
-        throw new ClientError('CERT_CLIENT_LOCKED', `another client works on ${this.path}`, {
-          isTransient: true,
-        })
-    }
+  /** Reads the private key that waits for its certificate. */
+  function keptKey(): string | undefined {
+    return attempt(keyFile, () => (existsSync(keyFile) ? readFileSync(keyFile, 'utf8') : undefined))
   }
 
-  /** The folder that the link leads to; undefined if there is no link yet. */
-  #target(): string | undefined {
-    requireTrusted(this.#options.dir)
-    const stats = lstatSync(this.path, { throwIfNoEntry: false })
-    if (!stats) return undefined
-    const target = stats.isSymbolicLink() ? readlinkSync(this.path) : undefined
-    if (target?.startsWith(this.#prefix) && !target.includes('/')) return target
-    throw new ClientError(
-      'CERT_CLIENT_FILES',
-      `${this.path} is in the way: it is not a link of this program. Move it away, or choose another folder`,
-    )
+  return {
+    path,
+    keptKey,
+    /** Makes the folder of all certificates, and refuses what is in the way of the link. */
+    prepare(): void {
+      attempt(dir, () => {
+        requireTrusted(dir)
+        makeFolder(resolve(dir), 0o755)
+        targetOf()
+      })
+    },
+    /** Reads what is in place, if it is whole. */
+    read(): Placed | undefined {
+      return attempt(path, () => {
+        const target = targetOf()
+        if (target === undefined) return undefined
+        try {
+          const read = (file: string) => readFileSync(join(dir, target, file), 'utf8')
+          const key = read(KEY)
+          const chain = read(CHAIN)
+          if (read(COMBINED) !== key + chain) return undefined
+          const { renewAt, isOwnKey } = JSON.parse(read(STATE))
+          return { ...readPair(chain, key), renewAt: timeOf(renewAt), isOwnKey: isOwnKey === true }
+        } catch {
+          // Files that somebody deleted or changed are fetched anew.
+          return undefined
+        }
+      })
+    },
+    /** Puts files in the place of the old ones, which stay until `tidy`. */
+    publish(pair: Placed, { needsReload }: { readonly needsReload: boolean }): void {
+      attempt(path, () => {
+        targetOf()
+        const version = mkdtempSync(join(dir, `${prefix}${pair.serialNumber}-`))
+        try {
+          fill(version, pair, needsReload)
+          turnTo(version)
+        } catch (error) {
+          // Unless the link leads to it already.
+          if (targetOf() !== basename(version)) rmSync(version, { recursive: true, force: true })
+          throw error
+        }
+      })
+    },
+    /** Gives files that are in place the mode and owner that are asked for now. */
+    adjust(): void {
+      attempt(path, () => {
+        const target = targetOf()
+        // Whatever is missing is fetched anew.
+        if (target === undefined || !existsSync(join(dir, target))) return
+        admit(join(dir, target))
+        for (const name of [KEY, CHAIN, COMBINED, STATE]) {
+          const file = join(dir, target, name)
+          const stats = lstatSync(file, { throwIfNoEntry: false })
+          // A file with two names may be somebody else's.
+          if (stats?.isFile() && stats.nlink === 1) correct(file, mode, owner)
+        }
+      })
+    },
+    /** Whether the reload command is still to succeed for what is in place. */
+    isReloadPending: () => existsSync(join(path, MARK)),
+    reloaded(): void {
+      attempt(path, () => rmSync(join(path, MARK), { force: true }))
+    },
+    /** Keeps a private key that was made here until there is a certificate for it. */
+    keepKey(pem: string): void {
+      attempt(keyFile, () => {
+        rmSync(`${keyFile}.new`, { force: true })
+        write(`${keyFile}.new`, pem)
+        renameSync(`${keyFile}.new`, keyFile)
+        withOpen(dir, 'r', fsyncSync)
+      })
+    },
+    /** Whether something lies beside the files that are in place. */
+    isUntidy: () => leftovers().length > 0,
+    /** Removes old files, and what was left by a client that was killed. */
+    tidy(): void {
+      attempt(dir, () => {
+        for (const file of leftovers()) rmSync(join(dir, file), { recursive: true, force: true })
+      })
+    },
+    /** Keeps other clients off this certificate; gives what lets them in again. */
+    async lock(patienceMs: number, clock: Clock, signal?: AbortSignal): Promise<() => void> {
+      const file = join(dir, `${prefix}lock`)
+      for (const end = clock.now() + patienceMs; ; await sleep(clock, LOOK_EVERY, signal)) {
+        const unlock = attempt(file, () => {
+          requireTrusted(dir)
+          return lockFile(file)
+        })
+        if (unlock) return unlock
+        const message = `another client works on ${path}`
+        if (clock.now() >= end)
+          throw new ClientError('CERT_CLIENT_LOCKED', message, { isTransient: true })
+      }
+    },
   }
+}
+export type CertificateFolder = ReturnType<typeof certificateFolder>
+
+/** Changes what is not as it is asked for, and nothing else: the disk may be read-only by now. */
+function correct(path: string, mode: number, owner: Owner | undefined): void {
+  const { uid, gid } = owner ?? { uid: -1, gid: -1 }
+  const old = lstatSync(path)
+  const isOwned = [-1, old.uid].includes(uid) && [-1, old.gid].includes(gid)
+  if (isOwned && (old.mode & 0o7777) === mode) return
+  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
+  withOpen(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, (descriptor) => give(descriptor, mode, owner))
 }
 
 function give(descriptor: number, mode: number, owner: Owner | undefined): void {

@@ -1,7 +1,7 @@
 import { attempt, type Clock } from '@gatehouse/net'
 import { generateKeyPair, type KeyPair, type KeyType, keyPairFromPem, toPem } from '@gatehouse/pki'
 import type { Placed } from './certificate.ts'
-import { CertificateFolder, type FolderOptions } from './folder.ts'
+import { type CertificateFolder, certificateFolder, type FolderOptions } from './folder.ts'
 import { type Reload, runReload } from './reload.ts'
 
 /** Clients that wait for each other's reload command wait a little longer than that may take, in ms. */
@@ -31,7 +31,7 @@ interface PlaceOptions extends FolderOptions {
 /** Keeps a certificate in a folder, and runs the reload command after each change. */
 export function openFolder(options: PlaceOptions): StoragePlace {
   const { reload, clock, log, signal } = options
-  const folder = new CertificateFolder(options)
+  const folder = certificateFolder(options)
   const { path } = folder
   const locked = async <T>(step: () => Promise<T> | T): Promise<T> => {
     const unlock = await folder.lock((reload?.timeoutMs ?? 0) + LOCK_MS, clock, signal)

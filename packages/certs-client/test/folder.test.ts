@@ -16,7 +16,7 @@ import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { DAY, start } from '../../../services/cert-service/test/helpers/app.ts'
 import type { Placed } from '../src/certificate.ts'
-import { CertificateFolder, type FolderOptions } from '../src/folder.ts'
+import { certificateFolder, type FolderOptions } from '../src/folder.ts'
 import { getOnce } from '../src/keep.ts'
 import { clientOf, listAll, lookAt } from './helpers/client.ts'
 import { before, failAt, noteWrites } from './helpers/file-calls.ts'
@@ -41,7 +41,7 @@ const OPTIONS = { domain: 'a.test', mode: 0o600, owner: undefined, isOwnKey: fal
 function open(t: Test, options: Partial<FolderOptions> = {}) {
   const base = testFolder(t)
   const dir = join(base, 'out')
-  const folder = new CertificateFolder({ ...OPTIONS, dir, ...options })
+  const folder = certificateFolder({ ...OPTIONS, dir, ...options })
   folder.prepare()
   return { base, dir, folder }
 }
@@ -86,7 +86,7 @@ t.test('what took the place of the link is not read, changed, replaced or remove
     intrude(folder.path, version, base)
     const found = contentOf(base)
     // With another mode, which is not to be given to the files of others.
-    const later = new CertificateFolder({ ...OPTIONS, dir, mode: 0o640 })
+    const later = certificateFolder({ ...OPTIONS, dir, mode: 0o640 })
     const uses: Record<string, () => unknown> = {
       prepare: () => later.prepare(),
       read: () => later.read(),
@@ -216,7 +216,7 @@ t.test('a private key that waits stays until its certificate is in place', (t) =
     t.equal(folder.isUntidy(), false, what)
   }
   folder.keepKey(old.privateKey)
-  new CertificateFolder({ ...OPTIONS, dir }).tidy()
+  certificateFolder({ ...OPTIONS, dir }).tidy()
   t.equal(folder.keptKey(), undefined, 'a client that makes no keys keeps none')
   t.end()
 })
@@ -241,7 +241,7 @@ t.test('a link in place of a file gives nobody the file that it leads to', (t) =
       rmSync(join(folder.path, name))
       symlinkSync(secret, join(folder.path, name))
     }
-    const wider = new CertificateFolder({ ...OPTIONS, dir, mode: 0o640, owner })
+    const wider = certificateFolder({ ...OPTIONS, dir, mode: 0o640, owner })
     if (isLate) {
       wider.adjust()
       chmodSync(join(folder.path, name), 0o600)
@@ -261,7 +261,7 @@ t.test('a link in place of a file gives nobody the file that it leads to', (t) =
   const other = join(base, 'other')
   writeFileSync(other, 'mine', { mode: 0o600 })
   linkSync(other, join(folder.path, 'privkey.pem'))
-  new CertificateFolder({ ...OPTIONS, dir, mode: 0o640, owner }).adjust()
+  certificateFolder({ ...OPTIONS, dir, mode: 0o640, owner }).adjust()
   t.equal(statSync(other).mode & 0o777, 0o600, 'nor does a second name of it')
   rmSync(other)
   rmSync(folder.path)

@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { DAY, start } from '../../../services/cert-service/test/helpers/app.ts'
-import { CertificateFolder } from '../src/folder.ts'
+import { certificateFolder } from '../src/folder.ts'
 import { getOnce } from '../src/keep.ts'
 import { clientOf } from './helpers/client.ts'
 import { act, actAs } from './helpers/other-user.ts'
@@ -162,7 +162,7 @@ t.test('root gives away no file that a user leads it to, and makes none', { skip
     ['.a.test@lock', EVE, 'BASE/../../victim/made'],
   ])
   const owner = { uid: EVE, gid: EVE }
-  const folder = new CertificateFolder({
+  const folder = certificateFolder({
     ...{ dir, domain: 'a.test', mode: 0o640, owner, isOwnKey: false },
   })
   const clock = { now: () => 0, setTimer: () => ({ cancel() {} }) }
