@@ -7,13 +7,6 @@ import { nameHref } from '../pages/links.ts'
 import { plain, say, type Text } from '../pages/say.ts'
 import { whenFromNow } from '../pages/time.ts'
 
-interface ActionTexts {
-  readonly verb: Text
-  readonly asks: Text
-  /** The consequences for those who use the certificates. */
-  readonly means: readonly Text[]
-}
-
 /** The actions of people on the certificates of a name, with what each means for those who use them. */
 const ACTION_TEXTS = {
   renew: {
@@ -55,7 +48,7 @@ const ACTION_TEXTS = {
       'Nothing is ordered or changed.',
     ],
   },
-} as const satisfies Readonly<Record<string, ActionTexts>>
+} as const satisfies Readonly<Record<string, { verb: Text; asks: Text; means: readonly Text[] }>>
 export type Action = keyof typeof ACTION_TEXTS
 export const ACTIONS = Object.keys(ACTION_TEXTS) as readonly Action[]
 

@@ -2,14 +2,8 @@ import { type EventText, tidy } from '@gatehouse/service-kit/events'
 import { actionFor } from '../errors.ts'
 import type { EventBody } from './event.ts'
 
-interface TextLimits {
-  /** Names that are listed. */
-  readonly names: number
-  /** Characters of a cause. */
-  readonly cause: number
-}
-
-const LIMITS: Readonly<Record<'brief' | 'whole', TextLimits>> = {
+/** The names that are listed, and the characters of a cause. */
+const LIMITS = {
   brief: { names: 5, cause: 350 },
   whole: { names: 1_000, cause: 10_000 },
 }
@@ -19,9 +13,7 @@ const INVENTORY =
 
 export function textOf(event: EventBody, length: keyof typeof LIMITS = 'brief'): EventText {
   const limits = LIMITS[length]
-  const [first = ''] = event.names
-  const more = event.names.length - 1
-  const subject = more > 0 ? `${first} and ${count(more, 'more name')}` : first
+  const subject = listed(event.names, 1)
   const details: EventText['details'] = [
     ['Names', listed(event.names, limits.names)],
     ['Issuer', event.issuer],
@@ -39,7 +31,7 @@ function describeFailure(
   { failures, error, nextTryAt }: Failing,
   subject: string,
   details: EventText['details'],
-  limits: TextLimits,
+  limits: (typeof LIMITS)['brief'],
 ): EventText {
   const times = failures > 1 ? ` ${failures} attempts in a row have failed.` : ''
   const cause = error && `${error.code}: ${tidy(error.detail, limits.cause)}`
@@ -114,9 +106,6 @@ function dated(time: string): string {
 function listed(names: readonly string[], max: number): string {
   const more = names.length - max
   const shown = names.slice(0, max).join(', ')
-  return more > 0 ? `${shown} and ${count(more, 'more name')}` : shown
-}
-
-function count(n: number, what: string): string {
-  return n === 1 ? `1 ${what}` : `${n} ${what}s`
+  if (more <= 0) return shown
+  return `${shown} and ${more === 1 ? '1 more name' : `${more} more names`}`
 }

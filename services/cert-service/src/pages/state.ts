@@ -8,7 +8,6 @@ import { CLIENT_ISSUER } from '@gatehouse/issuance/request'
 import type { Language } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { plain, say, type Text } from './say.ts'
-import type { Moments } from './time.ts'
 
 /** The states of certificates as a filter names them, the worst last. */
 export const STATE_NAMES: Readonly<Record<CertificateState, Text>> = {
@@ -40,7 +39,7 @@ export function shape(state: Filter): SafeHtml {
 
 /** Tells in which state a certificate is, by the latest order of its request key. */
 export function stateOf(
-  { notAfter, renewAt }: Moments,
+  { notAfter, renewAt }: Pick<CertificateRecord, 'notAfter' | 'renewAt'>,
   order: Pick<OrderRecord, 'status'> | undefined,
   now: number,
 ): CertificateState {

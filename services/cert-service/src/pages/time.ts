@@ -1,4 +1,3 @@
-import type { CertificateRecord } from '@gatehouse/cert-store/port'
 import { toTime } from '@gatehouse/issuance/times'
 import type { Language } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
@@ -25,8 +24,6 @@ function createFormats(lang: Language) {
     day: new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'short', timeZone }),
   }
 }
-
-export type Moments = Pick<CertificateRecord, 'notBefore' | 'notAfter' | 'renewAt'>
 
 /** Writes a moment relative to now: `in 3 days`, `5 minutes ago`. */
 export function fromNow(lang: Language, time: number, now: number): string {

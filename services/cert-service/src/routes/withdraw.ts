@@ -156,7 +156,8 @@ export async function revokeAll(
       )
       failed.push(...outcomes.filter((outcome) => typeof outcome === 'object'))
       const done = some.filter((_, i) => typeof outcomes[i] === 'string')
-      unknownAtCa.push(...some.filter((_, i) => outcomes[i] === 'unknown').map(serialOf))
+      const unknown = some.filter((_, i) => outcomes[i] === 'unknown')
+      unknownAtCa.push(...unknown.map(({ serialNumber }) => serialNumber))
       await revokeHere(done)
     }
   })
@@ -279,5 +280,4 @@ export async function* pagesOf<One extends IssuedCertificate>(
 }
 
 const setOf = ({ names }: IssuedCertificate): string => names.toSorted().join()
-const serialOf = ({ serialNumber }: IssuedCertificate): string => serialNumber
 const idsOf = (issued: Issued): number[] => issued.map(({ id }) => id)
