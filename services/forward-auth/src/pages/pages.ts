@@ -1,13 +1,13 @@
 import type { Provider } from '@gatehouse/identity-providers'
 import type { Condition } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
-import type { Page } from '@gatehouse/service-kit/pages'
+import { type Page, pageOf } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { DEFAULT_ACCENT } from './colors.ts'
-import { type SymbolName, symbol, TONES, tile } from './icons.ts'
+import { outline, type SymbolName, symbol, TONES, tile } from './icons.ts'
 import type { Image } from './images.ts'
 import { fill, type Language, textsIn, writeTime } from './languages.ts'
-import { type ShellOptions, type Styles, shell } from './shell.ts'
+import { type Styles, sheetOf } from './sheets.ts'
 
 /** Names of people, and texts of providers and errors, are cut to these many bytes of HTML. */
 export const MAX_NAME = 80
@@ -188,7 +188,6 @@ export function errorPage(view: {
   readonly code: string
   /** The problem in English, for the administrator: its title, and what exactly was wrong. */
   readonly problem?: { readonly title: string; readonly detail?: string | undefined } | undefined
-  /** The words of the provider. */
   readonly providerSays?: string | undefined
   readonly retryHref?: string | undefined
   /** Tells a client of it: its page is not ours. */
@@ -251,7 +250,10 @@ export function providerDownPage(
   })
 }
 
-interface Card extends Pick<ShellOptions, 'title' | 'images' | 'refresh' | 'formsTo' | 'framedBy'> {
+type Document = Parameters<typeof pageOf>[0]
+
+/** A card below the title of the portal. */
+interface Card extends Pick<Document, 'title' | 'images' | 'refresh' | 'formsTo' | 'framedBy'> {
   readonly text?: string | undefined
   /** The content below the text. */
   readonly content?: SafeHtml | '' | undefined
@@ -276,35 +278,35 @@ export function page(
   { title, text, content, styles = 'usual', hasImages, detail, requestId, ...card }: Card,
 ): Page {
   const texts = textsIn(language)
+  const { title: brand = texts.brand, accent = DEFAULT_ACCENT, logo, favicon } = portal ?? {}
   const tone = card.symbol && TONES[card.symbol]
   const helper = tone === 'warn' || tone === 'bad' ? portal?.contact : undefined
-  const footer = portal?.texts.footer
-  const { logo, favicon } = portal ?? {}
+  const ownFooter = portal?.texts.footer && ownParagraph(portal.texts.footer, language)
+  const footer = requestId ? report(texts, requestId, detail) : ownFooter
   const { formsTo, framedBy, refresh, images = [] } = card
   const portalImages = logo || favicon || hasImages ? [imagesUrl ?? []].flat() : []
   const urlOf = (image: Image | undefined) => image && imagesUrl && `${imagesUrl}${image.name}`
-  return shell({
-    title,
-    language,
-    brand: portal?.title ?? texts.brand,
-    accent: portal?.accent ?? DEFAULT_ACCENT,
-    body: html`
+  const mark = urlOf(logo)
+  const body = html`
+    <header>${mark ? html`<img src="${mark}" alt="${brand}">` : html`${outline('gate')}${brand}`}</header>
+    <main>
       ${card.symbol && symbol(card.symbol)}
       <h1>${title}</h1>
       ${text && html`<p>${text}</p>`}
       ${content}
       ${profile && person(portal, profile)}
       ${card.actions}
-      ${helper && contact(texts.contact, helper)}`,
-    styles,
-    logo: urlOf(logo),
-    icon: urlOf(favicon),
-    images: [...portalImages, ...images],
-    refresh,
-    formsTo,
-    framedBy,
-    footer: requestId ? report(texts, requestId, detail) : footer && ownParagraph(footer, language),
-  })
+      ${helper && contact(texts.contact, helper)}
+    </main>
+    ${footer && html`<footer>${footer}</footer>`}`
+  return pageOf(
+    {
+      ...{ title: `${title} · ${brand}`, language, accent, body, refresh, formsTo, framedBy },
+      icon: urlOf(favicon),
+      images: [...portalImages, ...images],
+    },
+    sheetOf(styles, accent),
+  )
 }
 
 /** The lines that people tell the administrator. */

@@ -1,36 +1,7 @@
 import { readFileSync } from 'node:fs'
-import { type Page, type PageStyle, pageOf, styleOf } from '@gatehouse/service-kit/pages'
-import { html, type SafeHtml } from '@remix-run/html-template'
+import { type PageStyle, styleOf } from '@gatehouse/service-kit/pages'
 import { LRUCache } from 'lru-cache'
 import { standOut, textOn } from './colors.ts'
-import { outline } from './icons.ts'
-import type { Language } from './languages.ts'
-
-export interface ShellOptions extends Omit<Parameters<typeof pageOf>[0], 'script'> {
-  readonly language: Language
-  /** Title of the portal, above the card. */
-  readonly brand: string
-  /** `#rgb` or `#rrggbb`. */
-  readonly accent: string
-  readonly styles: Styles
-  readonly footer?: SafeHtml | '' | undefined
-  /** URL of an image that takes the place of the gate. */
-  readonly logo?: string | undefined
-}
-
-/** A whole page: the layout that all pages share, around the content. */
-export function shell(options: ShellOptions): Page {
-  const { title, language, brand, accent, body, styles, footer, logo, ...pageOptions } = options
-  const header = logo ? html`<img src="${logo}" alt="${brand}">` : html`${outline('gate')}${brand}`
-  const pageBody = html`
-    <header>${header}</header>
-    <main>${body}</main>
-    ${footer ? html`<footer>${footer}</footer>` : ''}`
-  return pageOf(
-    { ...pageOptions, title: `${title} · ${brand}`, language, accent, body: pageBody },
-    SHEETS[styles].memo(accent),
-  )
-}
 
 /** The colors of cards in base.css. */
 const LIGHT = '#ffffff'
@@ -46,6 +17,11 @@ const SHEETS = {
 
 /** The styles that a page needs: few if it answers a check, as that is short. */
 export type Styles = keyof typeof SHEETS
+
+/** @param accent - `#rgb` or `#rrggbb` */
+export function sheetOf(styles: Styles, accent: string): PageStyle {
+  return SHEETS[styles].memo(accent)
+}
 
 function createSheets(...names: string[]) {
   const read = (name: string) => readFileSync(new URL(`./${name}.css`, import.meta.url), 'utf8')
