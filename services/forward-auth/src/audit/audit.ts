@@ -25,7 +25,6 @@ const USERNAME = 'preferred_username'
 /** Kinds of events with rows of their own in a time, of one person or program. */
 const MAX_KINDS = 100
 
-/** An event to record. */
 export interface Happening
   extends Pick<
     AuditRow,
@@ -40,13 +39,12 @@ export interface Happening
   readonly isQuiet?: true
   /** The person or rule that ended a session, or the person who decided about a call. */
   readonly ender?: Ender | undefined
-  /** The profile of the person, if it is known. */
   readonly profile?: Profile | undefined
   /** The caller. Default: the person. */
   readonly caller?: string | undefined
   readonly refusal?: Refusal | undefined
-  /** The client ID of a program or agent, and the call. Equal calls of a minute are counted in one row. */
-  readonly call?: (Pick<AuditRow, 'client' | 'tool'> & { readonly program: object }) | undefined
+  /** The program or agent that was checked. Equal calls of a minute are counted in one row. */
+  readonly program?: object | undefined
 }
 
 /** The actor that ends a session early, with its role, or the person who asks or decides. */
@@ -106,17 +104,17 @@ class AuditTrail {
 
   /** @param request - undefined for what no request of the person has caused */
   record(request: FastifyRequest | undefined, happening: Happening): void {
-    const { event, host, method, call } = happening
+    const { event, host, method, tool, program } = happening
     const clientAddress = request && this.#app.trust.clientIp(request.raw)
     const from = { clientAddress, requestId: request?.id ?? '' }
-    const passed = event === 'program-passed' ? call?.program : undefined
+    const passed = event === 'program-passed' ? program : undefined
     // What was described before is counted and no more, since programs call all the time.
-    if (passed && this.#minute.repeats({ host, method, tool: call?.tool, ...from }, passed)) return
+    if (passed && this.#minute.repeats({ host, method, tool, ...from }, passed)) return
     const { message, isHourly } = KINDS[event]
     if (request) this.#recorded.add(request)
     this.#count?.(event, happening.portal, happening.ender?.endedBy)
     const described = { ...this.#describe(happening), ...from }
-    const limit = call ? this.#minute : isHourly && this.#hour
+    const limit = program ? this.#minute : isHourly && this.#hour
     const row = limit ? limit.take(described, happening.isPage, passed) : described
     if (!row) return
     if (message && !happening.isQuiet) (request ?? this.#app).log.info(fieldsOf(row), message)
@@ -129,9 +127,8 @@ class AuditTrail {
   }
 
   #describe(happening: Happening): Omit<AuditRow, 'requestId'> {
-    const { event, portal, profile, host, code, refusal, ender, call, method, target } = happening
-    const { outcome, duration } = happening
-    const { client = happening.client, tool = happening.tool } = call ?? {}
+    const { event, portal, profile, host, code, refusal, ender, method, target } = happening
+    const { client, tool, outcome, duration } = happening
     const { provider = happening.provider, id, name, email, groups, claims } = profile ?? {}
     const person = id === undefined ? undefined : `${provider}:${id}`
     const text = (value: unknown) =>
@@ -164,7 +161,7 @@ class AuditTrail {
 
   #write(row: AuditRow): void {
     if (this.#waiting.length < MAX_WAITING)
-      this.#waiting.push({ ...row, ran: this.#app.authStore.runningTime() })
+      this.#waiting.push({ ...row, ran: this.#app.authStore.age().running })
     else this.#lose(new Error('too many rows wait'), 1)
     if (!this.#retry) this.#writing ??= this.#writeAll()
   }
@@ -241,9 +238,7 @@ declare module 'fastify' {
   }
 }
 
-interface AuditOptions extends Pick<ForwardAuthConfig, 'audit'> {
-  readonly metrics?: Metrics | undefined
-}
+type AuditOptions = Pick<ForwardAuthConfig, 'audit'> & { readonly metrics?: Metrics | undefined }
 
 /** The audit trail, in the store. Old rows are removed at the start and once a day. */
 export const audit = fp<AuditOptions>(

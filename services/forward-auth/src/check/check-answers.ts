@@ -113,7 +113,7 @@ function record(check: Recorded, entry: CheckEvent, request: FastifyRequest): vo
   const { portal, principal, forwarded: { authority: host, method, target, kind } = {} } = check
   const isRefused = entry.event === 'access-refused'
   request.server.auditTrail.record(request, {
-    ...{ portal: portal.name, host, method, call: callOf(check) },
+    ...{ portal: portal.name, host, method, ...callOf(check) },
     profile: principal?.identity.profile,
     caller: principal?.caller,
     ...(isRefused && { target, isPage: kind === 'navigation' }),
@@ -126,10 +126,10 @@ export function recordPassed(check: Check, request: FastifyRequest): void {
   record(check, { event: 'program-passed' }, request)
 }
 
-/** Decisions have a row of their own, and the others are no refusal of anybody. */
-const UNRECORDED = [
+/** The errors by which a check says what was decided. Those that refuse somebody have a row of their own. */
+export const DECISION_CODES: readonly string[] = [
   ...['FWA_FORBIDDEN', 'FWA_TOOL_REFUSED', 'AUTH_SCOPE_MISSING', 'FWA_STEP_UP_REQUIRED'],
-  ...['FWA_NO_SESSION', 'FWA_PEER_UNTRUSTED'],
+  'FWA_NO_SESSION',
 ]
 
 /** Records an error that refuses a check without a decision, if it is shown to a person or is about a caller. */
@@ -144,7 +144,8 @@ export function recordRefusal(
   const isPage = forwarded ? forwarded.kind === 'navigation' : isNavigation(request.method, headers)
   const isShown = isPage || check?.principal !== undefined || error instanceof AuthError
   const isRefusal = (statusOfError(error as FwaError, STATUS_OF) ?? 500) < 500
-  if (!portal || !isShown || !isRefusal || UNRECORDED.includes(code)) return
+  const isNews = !DECISION_CODES.includes(code) && code !== 'FWA_PEER_UNTRUSTED'
+  if (!portal || !isShown || !isRefusal || !isNews) return
   const entry = { event: 'access-refused', code, isPage, isQuiet: true } as const
   record({ portal, principal: check?.principal, forwarded }, entry, request)
 }

@@ -17,7 +17,13 @@ import { pageUrl, type Site, type Sites } from '../sites.ts'
 import { bareAnswer, problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
 import { isSentTo } from '../web/realm.ts'
 import { redirect } from '../web/redirects.ts'
-import { type Check, recordRefusal, refuseCaller, sendDecision } from './check-answers.ts'
+import {
+  type Check,
+  DECISION_CODES,
+  recordRefusal,
+  refuseCaller,
+  sendDecision,
+} from './check-answers.ts'
 import { type AppRequest, answerTicket, sendToPage } from './hops.ts'
 import { assertUnpacks, sealAnswer, unpackAnswer } from './sealed-answer.ts'
 
@@ -208,7 +214,7 @@ async function answerCheck(dialect: Dialect, reply: FastifyReply): Promise<Fasti
     return reply
   } catch (error) {
     const { code, message } = Object(error) as FwaError
-    const isDecision = DECISIONS.includes(code)
+    const isDecision = DECISION_CODES.includes(code)
     const outcome = error instanceof AuthError ? 'bad-credentials' : 'refused'
     countCheck(portal, (isDecision && request.check?.decision.outcome) || outcome)
     recordRefusal(Object(error), appRequest?.forwarded, request)
@@ -227,14 +233,6 @@ async function sendInTurn(dialect: Dialect, check: Check, reply: FastifyReply): 
     sendToPage(dialect, check, reply)
   } else sendDecision(dialect, check, reply)
 }
-
-const DECISIONS: readonly string[] = [
-  'FWA_NO_SESSION',
-  'FWA_FORBIDDEN',
-  'FWA_TOOL_REFUSED',
-  'FWA_STEP_UP_REQUIRED',
-  'AUTH_SCOPE_MISSING',
-]
 
 /** Reads the request that a trusted proxy asks about. */
 export function readCheck(dialect: Dialect, request: FastifyRequest): AppRequest {
