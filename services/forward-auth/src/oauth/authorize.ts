@@ -127,7 +127,7 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
     await useOnce('consent', form, question, app)
     if (!isAllowed) {
       const denied = new OAuthError('access_denied', 'the person has not allowed it')
-      return answer(realm, question, denied.parameters, reply)
+      return redirect(reply, answerUrl(realm, question, denied.parameters))
     }
     const until = app.clock.now() + CONSENT_LIFETIME
     if (isProven(question.redirectUri)) {
@@ -149,12 +149,10 @@ export const authorizeRoutes: FastifyPluginAsyncTypebox = async (app) => {
       return startLogin({ realm, provider, returnTo, isOffline: true }, reply)
     }
     await useOnce('granted', form, question, app)
-    const parent = await offlineOf(visitor, lifetimeOf(realm, question, app), app)
-    return sendCode(realm, parent ?? visitor.session.sid, question, reply)
+    return grant(realm, visitor, question, reply, { isAsked: true })
   })
 }
 
-/** A form of Gatehouse, or a link. */
 type FormKind = 'consent' | 'granted'
 
 /** Reads a form or link of Gatehouse, if it is still valid and of whoever sends it. @throws FwaError FWA_OAUTH_INVALID */
@@ -178,55 +176,38 @@ async function useOnce(
   if (!(await authStore.completeLogin(id, until))) throw invalid(OVER)
 }
 
-/** The lifetime that a program has without its person; undefined if it ends with the session. */
-function lifetimeOf(realm: Realm, { consent }: ConsentQuestion, app: FastifyInstance) {
-  return ownResources(app, realm).find(({ url }) => url === consent.resource)?.lifetime
-}
-
-/** The session of the person's agents alone, if a program may have it and it lasts for long enough. */
-async function offlineOf(
-  { session }: Visitor,
-  lifetime: number | undefined,
-  app: FastifyInstance,
-): Promise<string | undefined> {
-  if (lifetime === undefined) return undefined
-  return app.sessions.findOffline(session, app.clock.now() + REUSED * lifetime)
-}
-
-/** Grants a client what its person has allowed: first asks the provider for what agents need without the person. */
+/**
+ * Grants a client what its person has allowed. A program that has a lifetime without them gets the session of their agents
+ * alone, if that lasts for long enough. Otherwise the provider is asked for what such a session needs, once.
+ */
 async function grant(
   realm: Realm,
-  visitor: Visitor,
+  { session }: Visitor,
   question: ConsentQuestion,
   reply: FastifyReply,
+  { isAsked = false } = {},
 ): Promise<FastifyReply> {
-  const { server } = reply
-  const lifetime = lifetimeOf(realm, question, server)
-  const parent = await offlineOf(visitor, lifetime, server)
-  const isNeeded = parent === undefined && lifetime !== undefined
-  const { providers } = realm.portal
-  if (isNeeded && providers.get(visitor.session.profile.provider)?.type === 'redirect') {
-    const form = sealValue(question, server.keys.login, purposeAt(realm, 'granted'))
+  const { agents, clock, keys, sessions } = reply.server
+  const { resource: resourceUrl } = question.consent
+  const resource = ownResources(reply.server, realm).find(({ url }) => url === resourceUrl)
+  const { lifetime } = resource ?? {}
+  const isLasting = lifetime !== undefined
+  const offline = isLasting
+    ? await sessions.findOffline(session, clock.now() + REUSED * lifetime)
+    : undefined
+  const provider = realm.portal.providers.get(session.profile.provider)
+  if (isLasting && !offline && !isAsked && provider?.type === 'redirect') {
+    const form = sealValue(question, keys.login, purposeAt(realm, 'granted'))
     return redirect(reply, pageUrl(realm, GRANTED, { form }))
   }
-  return sendCode(realm, parent ?? visitor.session.sid, question, reply)
-}
-
-function sendCode(
-  realm: Realm,
-  parent: string,
-  question: ConsentQuestion,
-  reply: FastifyReply,
-): FastifyReply {
-  const code = reply.server.agents.codeFor(realm, parent, question)
-  return answer(realm, question, { code }, reply)
+  const code = agents.codeFor(realm, offline ?? session.sid, question)
+  return redirect(reply, answerUrl(realm, question, { code }))
 }
 
 const OVER = 'this page is no longer good: the app has to ask again'
 
 /** The URI to which the answer goes with the person. */
 type ClientRedirect = Pick<ConsentQuestion, 'redirectUri' | 'state'>
-/** The client that asks. */
 type Sender = ClientRedirect & { readonly client: OAuthClient }
 
 /**
@@ -305,23 +286,11 @@ function requireRate({ session }: Visitor, { signInRate }: FastifyInstance): voi
   signInRate.require(`agents of ${session.person}`, 'too many programs were connected')
 }
 
-/** Sends the person back to the client. */
-function answer(
-  realm: Realm,
-  target: ClientRedirect,
-  parameters: AnswerParameters,
-  reply: FastifyReply,
-): FastifyReply {
-  return redirect(reply, answerUrl(realm, target, parameters))
-}
-
-type AnswerParameters = Readonly<Record<string, string>>
-
 /** The URL that takes an answer to a client (RFC 6749 section 4.1.2, RFC 9207). The URI stays as it is registered. */
 function answerUrl(
   realm: Realm,
   { redirectUri, state }: ClientRedirect,
-  parameters: AnswerParameters,
+  parameters: Readonly<Record<string, string>>,
 ): string {
   const answer = { ...parameters, ...(state !== undefined && { state }), iss: issuerOf(realm) }
   const joint = redirectUri.includes('?') ? '&' : '?'
