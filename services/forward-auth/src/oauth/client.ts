@@ -37,12 +37,12 @@ export function readDocument(clientId: string, body: Buffer): OAuthClient {
   if (!document) throw refuse('must be a JSON object in UTF-8')
   if (document.client_id !== clientId)
     throw refuse('must have exactly the URL that it was requested at as `client_id`')
-  const refuseMember: Refuse = (_member, why) => refuse(why)
-  requireMembers(document, { ...OF_ALL, ...OF_DOCUMENTS }, refuseMember)
-  const { name, redirectUris } = readRedirects(document, MAX_URIS, refuseMember)
+  for (const [member, { isValid, must }] of Object.entries(OF_DOCUMENTS))
+    if (!isValid(document[member] ?? undefined)) throw refuse(notValid(member, must))
+  const described = readDescription(document, MAX_URIS, (_member, why) => refuse(why))
   const authentication = authenticationOf(clientId, document)
   if (!authentication) throw refuse(`offers no way to authenticate that there is here: ${METHODS}`)
-  return describeClient(clientId, { name, redirectUris, ...authentication })
+  return describeClient(clientId, { ...described, ...authentication })
 }
 
 /**
@@ -53,23 +53,22 @@ export function readDocument(clientId: string, body: Buffer): OAuthClient {
  * @param refuse - makes the error that is thrown, which says what is wrong with a member
  */
 export function readRegistration(metadata: Members, most: number, refuse: Refuse): Registration {
-  requireMembers(metadata, OF_ALL, refuse)
   const isSecret = SECRET_METHODS.includes(methodOf(metadata))
-  return { ...readRedirects(metadata, most, refuse), authentication: isSecret ? 'secret' : 'none' }
+  const authentication = isSecret ? 'secret' : 'none'
+  return { ...readDescription(metadata, most, refuse), authentication }
 }
 
 type Members = Readonly<Record<string, unknown>>
 type Refuse = (member: string, why: string) => Error
 
-function requireMembers(metadata: Members, members: typeof OF_ALL, refuse: Refuse): void {
-  for (const [member, { isValid, must }] of Object.entries(members))
-    if (!isValid(metadata[member] ?? undefined))
-      throw refuse(member, `has a \`${member}\` that is not valid: ${must}`)
-}
+const notValid = (member: string, must: string) => `has a \`${member}\` that is not valid: ${must}`
 
-function readRedirects(metadata: Members, most: number, refuse: Refuse) {
+function readDescription(metadata: Members, most: number, refuse: Refuse) {
   const { client_name: name, redirect_uris: redirectUris } = metadata
   const refuseUris = (why: string) => refuse('redirect_uris', why)
+  // `null` is as good as absent.
+  if (name !== undefined && name !== null && !isClientName(name))
+    throw refuse('client_name', notValid('client_name', NAME_MUST))
   if (!isUriList(redirectUris, most))
     throw refuseUris(`needs \`redirect_uris\`, 1 to ${most} texts`)
   const refused = redirectUris.findIndex((uri) => !isAllowedRedirect(uri))
@@ -127,15 +126,10 @@ const isAbsent = (value: unknown) => value === undefined
 const isAbsentOrHas = (text: string) => (value: unknown) =>
   isAbsent(value) || (Array.isArray(value) && value.includes(text))
 
-/** The rules for members of both. `null` is as good as absent. */
-const OF_ALL: Readonly<Record<string, { isValid(value: unknown): boolean; must: string }>> = {
-  client_name: {
-    isValid: (value) => isAbsent(value) || isClientName(value),
-    must: 'use text without control, invisible or bidirectional characters, `<` and `>`, or omit it',
-  },
-}
+const NAME_MUST =
+  'use text without control, invisible or bidirectional characters, `<` and `>`, or omit it'
 
-const OF_DOCUMENTS: typeof OF_ALL = {
+const OF_DOCUMENTS: Readonly<Record<string, { isValid(value: unknown): boolean; must: string }>> = {
   client_secret: { isValid: isAbsent, must: 'remove it, because anybody can read it there' },
   client_secret_expires_at: { isValid: isAbsent, must: 'remove it, because there is no secret' },
   grant_types: { isValid: isAbsentOrHas('authorization_code'), must: 'add `authorization_code`' },
