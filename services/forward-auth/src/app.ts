@@ -1,6 +1,6 @@
 import cookie from '@fastify/cookie'
 import auth from '@gatehouse/auth-core'
-import type { LookupAll } from '@gatehouse/net'
+import { createFetch as boundedFetch, type LookupAll } from '@gatehouse/net'
 import { PROFILE_ERRORS } from '@gatehouse/profile'
 import { clock } from '@gatehouse/service-kit/clock'
 import {
@@ -74,10 +74,10 @@ const REQUEST_TIMEOUT = 30_000
 const ERROR_TABLES = [ERRORS, PROFILE_ERRORS, HTTP_ERRORS, FASTIFY_ERRORS]
 
 /** The parts that the service gets from outside; tests replace them. */
-export interface AppDeps
-  extends Pick<StoreOptions, 'clock' | 'monotonic'>,
-    Pick<PortalsOptions, 'createFetch'> {
+export interface AppDeps extends Pick<StoreOptions, 'clock' | 'monotonic'> {
   readonly log: Logger
+  /** Default: that of the net package. */
+  readonly createFetch?: PortalsOptions['createFetch'] | undefined
   /** Finds the addresses of trusted proxies. Default: that of the system. */
   readonly lookup?: LookupAll | undefined
   readonly metrics?: Metrics | undefined
@@ -154,7 +154,7 @@ async function registerHttp(
 async function registerServices(
   app: FastifyInstance,
   config: ForwardAuthConfig,
-  { metrics, monotonic, createFetch, lookup }: AppDeps,
+  { metrics, monotonic, createFetch = boundedFetch, lookup }: AppDeps,
 ): Promise<void> {
   await app.register(logLimit)
   await app.register(backlog, { monotonic })
@@ -165,7 +165,7 @@ async function registerServices(
   await app.register(loops)
   await app.register(events, config)
   // A reload prepares this one last: it opens connections, which would have to be closed.
-  await app.register(portals, { ...config, createFetch, findAgent })
+  await app.register(portals, { ...config, createFetch })
   await app.register(assertions)
   await app.register(audit, { ...config, metrics })
   await app.register(sessions, { metrics })
@@ -176,12 +176,6 @@ async function registerServices(
   await app.register(check, { metrics })
   await app.register(upstreams)
   await app.register(openStreams, { metrics })
-}
-
-/** The agents know the portals, whose checks find agents by this. */
-const findAgent: PortalsOptions['findAgent'] = (token, resource, request) => {
-  const check = request as FastifyRequest
-  return check.server.agents.find(token, resource, check)
 }
 
 async function registerRoutes(app: FastifyInstance, basePath: string): Promise<void> {

@@ -1,10 +1,9 @@
 import { hash } from 'node:crypto'
-import { AuthError, Authenticator, type Log, type TokenCaller } from '@gatehouse/auth-core'
+import { AuthError, Authenticator, type TokenCaller } from '@gatehouse/auth-core'
 import type { BoundedFetch } from '@gatehouse/net'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { FwaError } from '../errors.ts'
-import type { AuthStore } from '../store/auth-store.ts'
 
 /** The time for which an assertion is valid at most, in ms. */
 const LIFETIME = 600_000
@@ -14,23 +13,19 @@ const MAX_BYTES = 65_536
 const MAX_CLIENTS = 100
 const MAX_JTI = 256
 
-interface ClientKeysDeps {
-  /** Connects to no address of ours. */
-  readonly fetch: BoundedFetch
-  readonly authStore: Pick<AuthStore, 'clock' | 'completeLogin'>
-  readonly log: Log
-}
-
 /** Verifies the assertions of clients by the keys that they publish (RFC 7523 section 3). */
 export class ClientKeys {
-  readonly #deps: ClientKeysDeps
+  readonly #app: FastifyInstance
+  readonly #fetch: BoundedFetch
   readonly #verifiers = new LRUCache<string, Authenticator>({
     max: MAX_CLIENTS,
     dispose: (verifier) => void verifier.close(),
   })
 
-  constructor(deps: ClientKeysDeps) {
-    this.#deps = deps
+  /** @param fetch - connects to no address of ours */
+  constructor(app: FastifyInstance, fetch: BoundedFetch) {
+    this.#app = app
+    this.#fetch = fetch
   }
 
   /**
@@ -68,21 +63,21 @@ export class ClientKeys {
   async #isFirst(id: string, { jti, exp }: TokenCaller['claims']): Promise<boolean> {
     if (typeof jti !== 'string' || jti === '' || jti.length > MAX_JTI) return false
     const digest = hash('sha256', JSON.stringify([id, jti]), 'base64url')
-    return this.#deps.authStore.completeLogin(`assertion ${digest}`, Number(exp) * 1_000 + SKEW)
+    return this.#app.authStore.completeLogin(`assertion ${digest}`, Number(exp) * 1_000 + SKEW)
   }
 
   #verifierOf(id: string, jwksUrl: string, audience: readonly string[]): Authenticator {
     const key = JSON.stringify([id, jwksUrl, audience])
     const cached = this.#verifiers.get(key)
     if (cached) return cached
-    const { fetch, authStore, log } = this.#deps
+    const { clock, log } = this.#app
     const bounded = (...[url, init]: Parameters<BoundedFetch>) =>
-      fetch(url, { ...init, maxBytes: MAX_BYTES })
+      this.#fetch(url, { ...init, maxBytes: MAX_BYTES })
     const issuers = [{ issuerUrl: id, jwksUrl, audience, maxTokenLifetime: LIFETIME }]
     const verifier = new Authenticator(
       { jwt: { issuers } },
       {
-        now: () => authStore.clock.now(),
+        now: () => clock.now(),
         elapsed: () => performance.now(),
         log,
         // The portal closes the dispatcher.

@@ -1,6 +1,6 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { ProviderDeps } from '@gatehouse/identity-providers'
-import { createFetch, isUnder, parseHost } from '@gatehouse/net'
+import { isUnder, parseHost } from '@gatehouse/net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { parseClientId } from '../client-metadata.ts'
@@ -20,9 +20,7 @@ import { OAuthError } from './oauth-error.ts'
 /** The beginning of the IDs of clients that have registered themselves. */
 const REGISTERED = 'registered.'
 
-/** The clients of a portal, and what reads them. */
 interface OpenClients {
-  /** The clients of the configuration, by their IDs. */
   readonly configured: ReadonlyMap<string, RegisteredClient>
   /** Whether the client of a document may be allowed. */
   readonly allows: (id: URL) => boolean
@@ -143,7 +141,7 @@ class Clients {
   }
 
   #open({ authorizationServer: { privateNetworks, clients } }: Portal): OpenClients {
-    const { clock, authStore, log } = this.#app
+    const { clock } = this.#app
     const fetch = publicFetch(this.#createFetch, privateNetworks)
     const isOwnHost = (host: string) => this.#isOwnHost(host)
     const configured = (clients ?? []).filter((client) => typeof client !== 'string')
@@ -151,7 +149,7 @@ class Clients {
       configured: new Map(configured.map((client) => [client.id, client])),
       allows: compileClients(clients),
       documents: new ClientDocuments({ fetch, clock, isOwnHost }),
-      keys: new ClientKeys({ fetch, authStore, log }),
+      keys: new ClientKeys(this.#app, fetch),
     }
   }
 
@@ -188,8 +186,8 @@ declare module 'fastify' {
 }
 
 export const clients = fp<Pick<PortalsOptions, 'createFetch'>>(
-  async (app: FastifyInstance, { createFetch: customFetch = createFetch }) => {
-    app.decorate('clients', new Clients(app, customFetch))
+  async (app: FastifyInstance, { createFetch }) => {
+    app.decorate('clients', new Clients(app, createFetch))
     app.onReload(() => () => void app.clients.close())
     app.addHook('onClose', () => app.clients.close())
   },

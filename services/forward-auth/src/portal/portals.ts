@@ -1,6 +1,5 @@
 import { Gate, type Policy, type Refusal } from '@gatehouse/gate'
 import { createProvider, type Provider, type ProviderDeps } from '@gatehouse/identity-providers'
-import { createFetch } from '@gatehouse/net'
 import { compileAllow, type Profile } from '@gatehouse/profile'
 import { ConfigError } from '@gatehouse/service-kit/config'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -28,7 +27,7 @@ type Keep = <Part extends { close(): Promise<unknown> }>(part: Part) => Part
  */
 async function createPortals(
   { portals, session, domains }: PortalsConfig,
-  deps: PortalDeps,
+  deps: ProviderDeps,
 ): Promise<Portals> {
   await using made = new AsyncDisposableStack()
   const keep: Keep = (part) =>
@@ -46,12 +45,18 @@ async function createPortals(
   return created
 }
 
-type AgentFinder = Pick<ConstructorParameters<typeof Gate>[1], 'findAgent'>
-/** The dependencies of portals. */
-type PortalDeps = ProviderDeps & AgentFinder
+/** The agents know the portals, and are registered after them. */
+const findAgent: ConstructorParameters<typeof Gate>[1]['findAgent'] = (
+  token,
+  resource,
+  request,
+) => {
+  const check = request as FastifyRequest
+  return check.server.agents.find(token, resource, check)
+}
 
-function createPortal(config: PortalConfig, lifetime: number, deps: PortalDeps, keep: Keep) {
-  const { clock, log, findAgent } = deps
+function createPortal(config: PortalConfig, lifetime: number, deps: ProviderDeps, keep: Keep) {
+  const { clock, log } = deps
   const gate = keep(
     new Gate(config, { now: clock.now, elapsed: () => performance.now(), log, findAgent }),
   )
@@ -149,11 +154,7 @@ declare module 'fastify' {
   }
 }
 
-/**
- * The portal in the path of a request.
- *
- * @throws FwaError FWA_NOT_FOUND
- */
+/** The portal in the path of a request. @throws FwaError FWA_NOT_FOUND */
 export function portalOf({ params, server }: FastifyRequest): Portal {
   const portal = server.portals.get((params as { portal: string }).portal)
   if (!portal) throw new FwaError('FWA_NOT_FOUND', 'there is no portal of this name')
@@ -162,19 +163,17 @@ export function portalOf({ params, server }: FastifyRequest): Portal {
 
 type PortalsConfig = Pick<ForwardAuthConfig, 'portals' | 'session' | 'domains'>
 
-export interface PortalsOptions extends PortalsConfig, AgentFinder {
-  /** Connects to providers and clients. Default: that of the net package. */
-  readonly createFetch?: ProviderDeps['createFetch'] | undefined
-}
+/** `createFetch` connects to providers and clients. */
+export type PortalsOptions = PortalsConfig & Pick<ProviderDeps, 'createFetch'>
 
 /**
  * Decorates the app with its portals and their providers, which are contacted when they are needed.
  * After a reload, replaced providers have some time to finish their logins.
  */
 export const portals = fp<PortalsOptions>(
-  async (app: FastifyInstance, { createFetch: customFetch, findAgent, ...config }) => {
+  async (app: FastifyInstance, { createFetch, ...config }) => {
     const { clock, log } = app
-    const deps = { clock, log, createFetch: customFetch ?? createFetch, findAgent }
+    const deps = { clock, log, createFetch }
     const current = new Map(await createPortals(config, deps))
     const replaced = new Set<Portals>()
 

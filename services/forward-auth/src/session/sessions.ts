@@ -87,7 +87,6 @@ const REQUIRED = {
   app: ['iss', 'aud', 'sid', 'rev', 'exp'],
 }
 
-/** The host of an app of a portal. */
 type AppHost = Realm & Pick<SiteHost, 'host' | 'authority'>
 
 /** The result of a sign-in, from which a session is made. */
@@ -108,14 +107,9 @@ export class Sessions {
     sizeCalculation: (_claims, token) => token.length + CLAIMS_BYTES,
   })
 
-  constructor(
-    app: FastifyInstance,
-    jwts: Readonly<Record<TokenKind, JWT>>,
-    records: Records,
-    reReading: ReReading,
-  ) {
+  constructor(app: FastifyInstance, records: Records, reReading: ReReading) {
     this.#app = app
-    this.#jwts = jwts
+    this.#jwts = app.jwt as unknown as Record<TokenKind, JWT>
     this.records = records
     this.reReading = reReading
   }
@@ -136,11 +130,7 @@ export class Sessions {
     return this.#use(await this.#visitorOf(claims, { portal, site }), host.name, raw)
   }
 
-  /**
-   * The person of the session cookie, at the sign-in host.
-   *
-   * @throws FwaError as {@link atApp}
-   */
+  /** The person of the session cookie, at the sign-in host. @throws FwaError as {@link atApp} */
   async atSignIn(request: FastifyRequest, realm: Realm): Promise<Visitor | undefined> {
     const claims = await this.tokenOf(request, realm)
     return claims && this.#use(await this.#visitorOf(claims, realm), undefined, request.raw)
@@ -156,11 +146,7 @@ export class Sessions {
     return claims && isOf(claims, { portal, site }) ? claims : undefined
   }
 
-  /**
-   * The person of a session token of a portal.
-   *
-   * @throws FwaError as {@link atApp}
-   */
+  /** The person of a session token of a portal. @throws FwaError as {@link atApp} */
   async verify(portal: Portal, token: string): Promise<Visitor | undefined> {
     const claims = await this.#verify(token, 'session')
     const site = claims && this.#app.sites.list.find((site) => isOf(claims, { portal, site }))
@@ -479,7 +465,6 @@ async function registerJwt(app: FastifyInstance, kind: TokenKind): Promise<void>
   })
 }
 
-/** Counts what providers answered when they were asked again. */
 function countReReads(app: FastifyInstance, metrics: Metrics) {
   const counter = metrics.counter({
     name: 'gatehouse_auth_sessions_read_again_total',
@@ -493,7 +478,6 @@ export const sessions = fp<{ readonly metrics?: Metrics | undefined }>(
   async (app: FastifyInstance, { metrics }) => {
     await registerJwt(app, 'session')
     await registerJwt(app, 'app')
-    const jwts = app.jwt as unknown as Record<TokenKind, JWT>
     const records = new Records(app.authStore, () => app.keys.record)
     await records.start()
     app.addHook('onClose', () => records.close())
@@ -507,7 +491,7 @@ export const sessions = fp<{ readonly metrics?: Metrics | undefined }>(
       max: MAX_SERIES,
       collect: async () => reReading.load(),
     })
-    app.decorate('sessions', new Sessions(app, jwts, records, reReading))
+    app.decorate('sessions', new Sessions(app, records, reReading))
     app.onReload(() => () => app.sessions.clear())
   },
   {
