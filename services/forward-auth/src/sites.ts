@@ -63,17 +63,11 @@ function findHost(sites: readonly Site[], hostHeader: string): SiteHost | undefi
   const site = parsed && sites.find(({ domain }) => isUnder(domain, parsed.host))
   if (!parsed || !site) return undefined
   const { host } = parsed
-  const authority = formatHostPort(parsed)
-  const isAuthHost = sites.some((candidate) => isOnlyForPages(candidate, host.name))
-  return { site, host, authority, isAuthHost }
-}
-
-/**
- * Whether only the sign-in pages are at a host. A host that is also the cookie domain is shared with apps.
- * Compares names only: browsers send cookies to every port of a host.
- */
-function isOnlyForPages(site: Site, name: string): boolean {
-  return name !== site.domain && signInName(site) === name
+  // A host that is also the domain is shared with apps. Names alone count: browsers send cookies to every port of a host.
+  const isAuthHost = sites.some(
+    (other) => host.name !== other.domain && signInName(other) === host.name,
+  )
+  return { site, host, authority: formatHostPort(parsed), isAuthHost }
 }
 
 function signInName({ authOrigin }: Site): string | undefined {

@@ -98,15 +98,12 @@ async function examineHost(
   const hint = examination.app?.signedIn.body.includes(ECHO) ? '' : APP_UNSEEN
   const usedProxy = proxy ?? proxyOf(examination)
   const signOutFindings = await examineSignOut({ portal, site })
-  const findings = [...findingsOf(examination, usedProxy), ...signOutFindings, ...resourceFindings]
+  // Some proxies cannot remove one cookie; their guides say so.
+  const isCurable = ({ mistake }: Finding) =>
+    mistake !== 'session-shown' || !usedProxy || mistake in PROXIES[usedProxy].remedies
+  const proxyFindings = diagnose(examination).filter(isCurable)
+  const findings = [...proxyFindings, ...signOutFindings, ...resourceFindings]
   return report(url.origin, usedProxy, findings, hint)
-}
-
-/** What is wrong behind a proxy. Some cannot remove one cookie; their guides say so. */
-function findingsOf(examination: Examination, proxy: ProxyName | undefined): readonly Finding[] {
-  return diagnose(examination).filter(
-    ({ mistake }) => mistake !== 'session-shown' || !proxy || mistake in PROXIES[proxy].remedies,
-  )
 }
 
 /** A session of the person whose claims are given, which the audit trail has; undefined for nobody. */
@@ -229,11 +226,9 @@ function report(
   if (findings.length === 0) return `${place}${behind}: no mistake found\n${hint}`
   const count = findings.length === 1 ? '1 mistake' : `${findings.length} mistakes`
   const unknown = proxy ? '' : '\nName the proxy to see which line to change: --proxy nginx\n'
-  const lines = findings.map((finding, i) => describeFinding(finding, i + 1, proxy))
+  const lines = findings.map(({ mistake, text }, i) => {
+    const remedy = remedyFor(mistake, proxy)
+    return `${i + 1}. ${text}\n${remedy === undefined ? '' : `   Look at: ${remedy}\n`}`
+  })
   throw new Error(`${place}${behind}: ${count}\n\n${lines.join('')}${unknown}${hint}`.trimEnd())
-}
-
-function describeFinding({ mistake, text }: Finding, number: number, proxy: ProxyName | undefined) {
-  const remedy = remedyFor(mistake, proxy)
-  return `${number}. ${text}\n${remedy === undefined ? '' : `   Look at: ${remedy}\n`}`
 }

@@ -23,12 +23,6 @@ const LONG_CLAIMS = ['groups', 'roles', 'picture']
 
 type Identity = Principal['identity']
 
-interface CachedAssertion {
-  readonly token: string
-  /** Milliseconds since the epoch. */
-  readonly time: number
-}
-
 /** The claims of an assertion that `verify` reads; there are those about the person besides. */
 interface AssertionClaims extends Readonly<Record<string, unknown>>, Times {
   readonly iss: string
@@ -55,7 +49,7 @@ interface Receiver {
  */
 class Assertions {
   readonly #app: FastifyInstance
-  readonly #made = new LRUCache<string, CachedAssertion>({
+  readonly #made = new LRUCache<string, { readonly token: string; readonly time: number }>({
     maxSize: CACHE_BYTES,
     sizeCalculation: ({ token }) => token.length + MADE_BYTES,
   })

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Ender } from '../audit/audit.ts'
 import type { End, SessionRow } from '../store/store.ts'
-import { type Consent, consentsTo, openRow, profileOf, type SessionContents } from './session.ts'
+import { consentsTo, openRow, profileOf, type SessionContents } from './session.ts'
 
 /** Ends sessions or agents, and records it. Gives how many there were, without the agents that end with their session. */
 export async function endSessions(
@@ -18,22 +18,14 @@ export async function endSessions(
     )
     const [contents] = directRows.map((row) => recordEnd(app, row, ender, request))
     count += directRows.length
-    await forgetConsents(app, target, rows[0]?.person, contents?.agent)
+    // The person is asked again before an agent of that client comes back.
+    const [{ person } = {}] = rows
+    if (person !== undefined && contents?.agent)
+      await app.authStore.withdrawConsents(person, consentsTo(contents.agent.clientId))
+    if ('person' in target && target.except === undefined)
+      await app.authStore.withdrawConsents(target.person)
   }
   return count
-}
-
-/** Forgets the consents to what has ended: the person is asked again before an agent of that client comes back. */
-async function forgetConsents(
-  { authStore }: FastifyInstance,
-  target: End,
-  person: string | undefined,
-  agent: Consent | undefined,
-): Promise<void> {
-  if (person !== undefined && agent)
-    await authStore.withdrawConsents(person, consentsTo(agent.clientId))
-  if ('person' in target && target.except === undefined)
-    await authStore.withdrawConsents(target.person)
 }
 
 /** Records a session that ended early in the audit trail, and by whom. Gives its contents. */
