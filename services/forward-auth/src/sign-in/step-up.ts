@@ -1,5 +1,5 @@
 import { combineStepUps, type Policy } from '@gatehouse/gate'
-import type { Profile } from '@gatehouse/profile'
+import { isUnknown, type Profile } from '@gatehouse/profile'
 
 /** The demands of policies on the authentication at the provider. A login keeps them in its state. */
 export interface StepUpDemand extends NonNullable<Policy['stepUp']> {
@@ -15,13 +15,7 @@ export function demandOf(policies: readonly Policy[]): StepUpDemand | undefined 
 
 /** The demands and what the provider said, for the log. */
 export function describeUnmet({ acr, maxAge }: StepUpDemand, { claims }: Profile, now: number) {
-  const readClaim = (name: string) => {
-    try {
-      return claims[name]
-    } catch {
-      return 'unknown'
-    }
-  }
+  const readClaim = (name: string) => (isUnknown(claims, name) ? 'unknown' : claims[name])
   const time = readClaim('auth_time')
   return {
     ...(acr.length > 0 && { acrDemanded: acr, acr: readClaim('acr') ?? 'missing' }),

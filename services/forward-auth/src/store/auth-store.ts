@@ -179,11 +179,6 @@ export abstract class AuthStore {
    */
   abstract secret(name: SecretName, sealing?: KeyRing): Promise<string>
 
-  /** The time for which the service has run on this store in ms, whatever clocks were set to. */
-  runningTime(): number {
-    return this.#engine.runTime()
-  }
-
   /** Adds a session. Resolves with false if the provider has ended it meanwhile. */
   beginSession(row: SessionRow): Promise<boolean> {
     return this.#write(async (tx) => {
@@ -311,7 +306,6 @@ export abstract class AuthStore {
     return this.reportFailure('reading', CONSENTS.find(this.#engine, where, key, now))
   }
 
-  /** Stores a consent. */
   giveConsent(consent: ConsentRow): Promise<void> {
     const row = { ...consent, ...this.#lasting(consent.until, 0) }
     return this.#write((tx) => CONSENTS.put(tx, row))
@@ -403,9 +397,9 @@ export abstract class AuthStore {
     await this.#engine.close()
   }
 
-  /** The time in ms, by the clock and by how long the service has run. */
+  /** The time in ms, by the clock and by how long the service has run on this store, whatever clocks were set to. */
   age() {
-    return { now: this.clock.now(), running: this.runningTime() }
+    return { now: this.clock.now(), running: this.#engine.runTime() }
   }
 
   /** Reports the state of the store. Sessions in memory are answered without it. */

@@ -38,7 +38,7 @@ t.test('a file that was removed', async (t) => {
   t.equal(full.length, 2, 'something may have been missed')
   t.equal(await store.findSession('a'), undefined)
   const again = await open({ clock, monotonic: () => 0 })
-  t.equal(again.store.runningTime(), 5 * HOUR, 'the running time goes on')
+  t.equal(again.store.age().running, 5 * HOUR, 'the running time goes on')
 })
 
 t.test('in a file that was restored, what had ended ends again', async (t) => {
