@@ -1,7 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Provider } from '@gatehouse/identity-providers'
 import { isNavigation } from '@gatehouse/service-kit/http'
-import { sendPage } from '@gatehouse/service-kit/pages'
 import { StoreError } from '@gatehouse/store'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
@@ -15,7 +14,7 @@ import { pageUrl, type Site } from '../sites.ts'
 import { setHostCookies } from '../web/cookies.ts'
 import { pageAnswer, problemAnswers } from '../web/documented.ts'
 import { FORM } from '../web/forms.ts'
-import { readerOf } from '../web/reader.ts'
+import { sendToReader } from '../web/reader.ts'
 import { type Realm, signInSiteOf } from '../web/realm.ts'
 import { validateReturnUrl } from '../web/return-url.ts'
 
@@ -48,18 +47,17 @@ export const logoutRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const realm = signInSiteOf(request)
     const { site } = realm
     const rd = validateReturnUrl(request.query.rd, site)?.href
-    const reader = readerOf(request, realm)
     const { sid = '' } = (await app.sessions.tokenOf(request, realm)) ?? {}
     const waiting = 'signing out is not stored yet'
     if (app.sessions.records.isUnsaved(sid))
       throw new StoreError('STORE_UNAVAILABLE', waiting, { retryAfter: 1 })
     const visitor = await app.sessions.atSignIn(request, realm)
     const signInHref = pageUrl(realm, '/signin', { rd })
-    if (!visitor) return sendPage(reply, 200, signedOutPage({ ...reader, signInHref }))
+    if (!visitor) return sendToReader(reply, realm, 200, signedOutPage, { signInHref })
     const { profile } = visitor.session
     const action = pageUrl(realm, '/logout', { rd })
     const stayHref = rd ?? pageUrl(realm, '/signin')
-    return sendPage(reply, 200, logoutPage({ ...reader, profile, action, stayHref }))
+    return sendToReader(reply, realm, 200, logoutPage, { profile, action, stayHref })
   })
 
   app.post('/logout', { schema: LOGOUT_SCHEMA }, async (request, reply) => {
@@ -96,8 +94,7 @@ export async function sendSignedOut(
   const hint = openedRow?.contents.tokens?.id
   const providerHref = provider && (await logoutUrlAt(provider, realm, hint, request))
   const signInHref = pageUrl(realm, '/signin', { rd })
-  const reader = readerOf(request, realm)
-  return sendPage(reply, 200, signedOutPage({ ...reader, signInHref, provider, providerHref }))
+  return sendToReader(reply, realm, 200, signedOutPage, { signInHref, provider, providerHref })
 }
 
 /** Refuses a POST of another site. Browsers send Origin with each; without it, it is not our form. */
@@ -106,9 +103,7 @@ export function requireOwnForm({ headers }: FastifyRequest, { authOrigin }: Site
     throw new FwaError('FWA_ORIGIN_FOREIGN', `Origin is not ${authOrigin}`)
 }
 
-/**
- * Records a sign-out, also if the store no longer knows the session: it may have ended it in an answer that got lost.
- */
+/** Records a sign-out, also if the store no longer knows the session: it may have ended it in an answer that got lost. */
 function recordSignOut(
   { iss, sub, gatehouse_provider: provider }: SessionToken,
   portal: string,
@@ -133,12 +128,8 @@ function sendNotSaved(
   request.log.warn({ err: error }, 'a sign-out could not be stored')
   reply.header('retry-after', error.retryAfter ?? 0)
   const signInHref = pageUrl(realm, '/signin')
-  const page = signedOutPage({
-    ...readerOf(request, realm),
-    signInHref,
-    mayStayValidUntil: exp * 1_000,
-  })
-  return sendPage(reply, 503, page)
+  const mayStayValidUntil = exp * 1_000
+  return sendToReader(reply, realm, 503, signedOutPage, { signInHref, mayStayValidUntil })
 }
 
 /** The URL to sign out at the provider too, if it offers one. Its errors do not affect the logout. */

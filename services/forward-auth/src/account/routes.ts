@@ -1,5 +1,4 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { FwaError } from '../errors.ts'
@@ -15,7 +14,7 @@ import { pageUrl } from '../sites.ts'
 import type { End } from '../store/store.ts'
 import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
 import { acceptForms } from '../web/forms.ts'
-import { readerOf } from '../web/reader.ts'
+import { sendToReader } from '../web/reader.ts'
 import { type Realm, signInSiteOf } from '../web/realm.ts'
 import { cameFrom, redirect } from '../web/redirects.ts'
 import { endsAt } from './end.ts'
@@ -80,20 +79,15 @@ export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
     }
     const people = person ? { text: person } : 'everybody'
     const url = (path: string) => pageUrl(realm, path)
-    return sendPage(
-      reply,
-      200,
-      sessionsPage({
-        ...readerOf(request, realm),
-        sessions: (await findSessions(app, portal, people, MAX_SHOWN + 1)).filter(isOfBrowser),
-        agents: await findAgents(app, portal, people, MAX_SHOWN + 1),
-        person,
-        searchAction: url('/sessions'),
-        endAction: url('/sessions/end'),
-        endPersonAction: url('/sessions/end'),
-        accountHref: url('/account'),
-      }),
-    )
+    return sendToReader(reply, realm, 200, sessionsPage, {
+      sessions: (await findSessions(app, portal, people, MAX_SHOWN + 1)).filter(isOfBrowser),
+      agents: await findAgents(app, portal, people, MAX_SHOWN + 1),
+      person,
+      searchAction: url('/sessions'),
+      endAction: url('/sessions/end'),
+      endPersonAction: url('/sessions/end'),
+      accountHref: url('/account'),
+    })
   })
 
   /** Answers a form: ends what `endsOf` gives; undefined if the person may not. */
@@ -174,8 +168,7 @@ async function sendAccount(
   const agents = await findAgents(server, portal, people, MAX_SHOWN + 1)
   const url = (path: string) => pageUrl(realm, path)
   const { length: count } = await server.approvals.list(visitor)
-  const page = accountPage({
-    ...readerOf(request, realm),
+  return sendToReader(reply, realm, 200, accountPage, {
     profile: visitor.session.profile,
     apps: portal.apps || apps.length > 0 ? apps : undefined,
     cameFrom: origin && mayOpenPage(origin, personAtPortal) ? origin : undefined,
@@ -190,5 +183,4 @@ async function sendAccount(
     },
     allSessionsHref: isAdministrator(visitor, request) ? url('/sessions') : undefined,
   })
-  return sendPage(reply, 200, page)
 }

@@ -1,7 +1,6 @@
 import { AUTH_ERRORS, AuthError } from '@gatehouse/auth-core'
 import type { Decision, Gate, Policy, Principal, Resource } from '@gatehouse/gate'
 import { isNavigation, statusOfError } from '@gatehouse/service-kit/http'
-import { sendPage } from '@gatehouse/service-kit/pages'
 import type { Dialect } from '@gatehouse/service-kit/proxies'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Happening } from '../audit/audit.ts'
@@ -9,7 +8,7 @@ import { FwaError, STATUS_OF } from '../errors.ts'
 import { refusedPage } from '../pages/pages.ts'
 import { Visitor } from '../session/session.ts'
 import { pageUrl } from '../sites.ts'
-import { readerOf } from '../web/reader.ts'
+import { sendToReader } from '../web/reader.ts'
 import {
   basicChallenge,
   challengeHeaders,
@@ -30,11 +29,9 @@ export interface Check extends AppRequest {
   readonly providerToken: string | undefined
   /** The tools that the app is told of. */
   readonly tools: readonly string[] | undefined
-  /** The rules that decide. */
   readonly rules: readonly RuleConfig[]
 }
 
-/** A rule, as it is configured. */
 export type RuleConfig = Gate['rules'][number]['config']
 
 /** Answers a check that leads nobody to the sign-in page. Throws for what programs get as a problem. */
@@ -121,7 +118,6 @@ function record(check: Recorded, entry: CheckEvent, request: FastifyRequest): vo
   })
 }
 
-/** Records what a program was let do. */
 export function recordPassed(check: Check, request: FastifyRequest): void {
   record(check, { event: 'program-passed' }, request)
 }
@@ -186,15 +182,12 @@ function stepUpError(check: Check, { name, stepUp }: Policy, reply: FastifyReply
 type Forbidden = Extract<Decision, { outcome: 'forbidden' }>
 
 function sendForbidden(check: Check, { session }: Visitor, reply: FastifyReply): FastifyReply {
-  const { request } = reply
-  const page = refusedPage({
-    ...readerOf(request, check),
+  return sendToReader(reply, check, 403, refusedPage, {
     profile: session.profile,
     switchHref: switchUrl(check, reply),
     appsHref: pageUrl(check, '/signin'),
-    requestId: request.id,
+    requestId: reply.request.id,
   })
-  return sendPage(reply, 403, page)
 }
 
 /** The code of a refusal. A page does not show it, but the audit trail does. */

@@ -1,7 +1,6 @@
 import type { ForwardedRequest } from '@gatehouse/gate'
 import { isLoopback } from '@gatehouse/net'
 import { isPrefetch } from '@gatehouse/service-kit/http'
-import { sendPage } from '@gatehouse/service-kit/pages'
 import type { Dialect } from '@gatehouse/service-kit/proxies'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { FwaError } from '../errors.ts'
@@ -19,7 +18,7 @@ import {
 import type { Session } from '../session/session.ts'
 import { type PageQuery, pageUrl, type Site } from '../sites.ts'
 import { appCookie, setHostCookies } from '../web/cookies.ts'
-import { readerOf } from '../web/reader.ts'
+import { sendToReader } from '../web/reader.ts'
 import type { Realm } from '../web/realm.ts'
 import { validateReturnUrl } from '../web/return-url.ts'
 import { challenges, noSession } from './challenges.ts'
@@ -120,13 +119,11 @@ function sendUnsent(
   reply: FastifyReply,
   { query, isRepeatable }: { query?: PageQuery | undefined; isRepeatable: boolean },
 ): FastifyReply {
-  const page = unsentPage({
-    ...readerOf(reply.request, check),
+  return sendToReader(reply, check, 403, unsentPage, {
     signInHref: startUrl(check, reply, query),
     image: isRepeatable ? `?${TICKET}` : undefined,
     origins: [check.forwarded.origin, check.site.authOrigin],
   })
-  return sendPage(reply, 403, page)
 }
 
 /** Begins a hop, where a host has a cookie of its own. Gives the parameter of the sign-in page. */

@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { requireOwnForm } from '../account/logout.ts'
@@ -15,7 +14,7 @@ import { demandOf } from '../sign-in/step-up.ts'
 import { issuerOf, pageUrl, purposeAt } from '../sites.ts'
 import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
 import { acceptForms } from '../web/forms.ts'
-import { readerOf } from '../web/reader.ts'
+import { sendToReader } from '../web/reader.ts'
 import { type Realm, signInSiteOf } from '../web/realm.ts'
 import { redirect, withLoginUrl } from '../web/redirects.ts'
 import type { ConsentRequest } from './agents.ts'
@@ -260,8 +259,7 @@ async function ask(
   }
   const { protocol, host } = new URL(redirectUri)
   const isApp = protocol !== 'http:' && protocol !== 'https:'
-  const page = consentPage({
-    ...readerOf(request, realm),
+  return sendToReader(reply, realm, 200, consentPage, {
     profile: session.profile,
     // Nobody else can use it. A client that has registered itself has none.
     clientHost: parseClientId(client.id)?.host,
@@ -278,7 +276,6 @@ async function ask(
       rd: pageUrl(realm, PATH, parametersOf(request.query)),
     }),
   })
-  return sendPage(reply, 200, page)
 }
 
 /** @throws FwaError FWA_RATE_LIMITED, before anything is stored */

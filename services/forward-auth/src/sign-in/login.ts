@@ -8,7 +8,6 @@ import {
 } from '@gatehouse/identity-providers'
 import type { Profile } from '@gatehouse/profile'
 import { isNavigation, isPrefetch } from '@gatehouse/service-kit/http'
-import { sendPage } from '@gatehouse/service-kit/pages'
 import { isUnavailable } from '@gatehouse/store'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Ender } from '../audit/audit.ts'
@@ -22,7 +21,7 @@ import { setSessionCookies } from '../session/session-cookies.ts'
 import { pageUrl } from '../sites.ts'
 import type { AuditEvent } from '../store/store.ts'
 import { appCookieName, isDoubled, setHostCookies } from '../web/cookies.ts'
-import { readerOf } from '../web/reader.ts'
+import { sendToReader } from '../web/reader.ts'
 import type { Realm } from '../web/realm.ts'
 import { type Destination, redirect, signInUrl, tooOften, withLoginUrl } from '../web/redirects.ts'
 import { redirectUriOf } from './redirect-uri.ts'
@@ -113,14 +112,11 @@ function sendProviderDown(
     ...{ rd: returnTo, hop, policy: stepUp?.policy },
     switch: chooseAccount ? '1' : undefined,
   }
-  const { portal } = realm
-  const page = providerDownPage({
-    ...readerOf(reply.request, realm),
+  return sendToReader(reply, realm, 503, providerDownPage, {
     provider,
     retryHref: pageUrl(realm, `/providers/${provider.name}`, query),
-    otherHref: portal.providers.size > 1 ? pageUrl(realm, '/signin', query) : undefined,
+    otherHref: realm.portal.providers.size > 1 ? pageUrl(realm, '/signin', query) : undefined,
   })
-  return sendPage(reply, 503, page)
 }
 
 /** A sign-in that goes on, is refused or fails. */
@@ -131,7 +127,6 @@ export interface Attempt {
   /** The hop that led to it, as it is signed. It counts in this browser. */
   readonly hop?: string | undefined
   readonly stepUp?: StepUpDemand | undefined
-  /** The profile of the person, if it is known. */
   readonly profile?: Profile
   readonly provider?: Pick<Provider, 'name'>
   readonly code?: string
@@ -241,9 +236,8 @@ function sendRefused(signIn: SignIn, reply: FastifyReply): FastifyReply {
   const refusal = realm.portal.refusalOf(profile)
   recordSignIn('sign-in-refused', { ...signIn, profile, code: 'FWA_FORBIDDEN', refusal }, request)
   const switchHref = pageUrl(realm, '/signin', { rd: returnTo, hop, switch: '1' })
-  const reader = readerOf(request, realm)
-  const page = refusedPage({ ...reader, profile, switchHref, requestId: request.id })
-  return sendPage(reply, 403, page)
+  const { id: requestId } = request
+  return sendToReader(reply, realm, 403, refusedPage, { profile, switchHref, requestId })
 }
 
 /** Begins a session; that of another account in this browser ends. */

@@ -1,6 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { isNavigation } from '@gatehouse/service-kit/http'
-import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { FwaError } from '../errors.ts'
@@ -11,7 +10,7 @@ import type { Session } from '../session/session.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { setHostCookies } from '../web/cookies.ts'
 import { bareAnswer, problemAnswers } from '../web/documented.ts'
-import { readerOf } from '../web/reader.ts'
+import { sendToReader } from '../web/reader.ts'
 import { type Realm, signInSiteOf } from '../web/realm.ts'
 import {
   type Destination,
@@ -66,14 +65,14 @@ export function returnToApp(
   setHostCookies(reply, place ? clearBindings(portal.name, headers.cookie ?? '', place) : [])
   const isDirect = hop ? hop.path === undefined : !place
   if (isDirect) return redirect(reply, addTo(url.href))
-  const page = { ...readerOf(request, realm), profile: session.profile, url }
-  return sendPage(
-    reply.header('referrer-policy', 'no-referrer'),
-    200,
-    place
-      ? continuePage({ ...page, image: addTo(guarded), origins: [url.origin, site.authOrigin] })
-      : continuePage({ ...page, action: addTo(guarded, url.href) }),
-  )
+  const way = place
+    ? { image: addTo(guarded), origins: [url.origin, site.authOrigin] }
+    : { action: addTo(guarded, url.href) }
+  return sendToReader(reply.header('referrer-policy', 'no-referrer'), realm, 200, continuePage, {
+    profile: session.profile,
+    url,
+    ...way,
+  })
 }
 
 /** Each ticket may have to be burnt, which is a row. */

@@ -2,18 +2,17 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Provider } from '@gatehouse/identity-providers'
 import type { Profile } from '@gatehouse/profile'
 import { isNavigation, isPrefetch } from '@gatehouse/service-kit/http'
-import { type Page, sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { FwaError } from '../errors.ts'
-import { framedPage, type Reader, signInPage } from '../pages/pages.ts'
+import { framedPage, signInPage } from '../pages/pages.ts'
 import type { Portal } from '../portal/portals.ts'
 import type { Visitor } from '../session/session.ts'
 import { renewCookie, setDomainCookies } from '../session/session-cookies.ts'
 import { pageUrl } from '../sites.ts'
 import { setHostCookies } from '../web/cookies.ts'
 import { bareAnswer, pageAnswer, problemAnswers } from '../web/documented.ts'
-import { readerOf } from '../web/reader.ts'
+import { sendToReader } from '../web/reader.ts'
 import { isSentTo, type Realm, signInSiteOf } from '../web/realm.ts'
 import { cameFrom, cookiesBlocked, redirect, targetOf, withLoginUrl } from '../web/redirects.ts'
 import { validateReturnUrl } from '../web/return-url.ts'
@@ -85,9 +84,7 @@ export const signInRoutes: FastifyPluginAsyncTypebox = async (app) => {
     if (isFramed) return sendFramed(arrival, reply)
     const providers = providersFor(realm.portal, stepUp)
     const provider = soleProvider(realm.portal, providers, stepUp && visitor)
-    if (!provider)
-      return sendPage(reply, 200, chooser(app, realm, query, providers, readerOf(request, realm)))
-    return startAt(provider, arrival, reply)
+    return provider ? startAt(provider, arrival, reply) : sendChooser(arrival, providers, reply)
   })
 
   app.get(
@@ -138,8 +135,7 @@ const FRAMES = new Set(['frame', 'iframe', 'object', 'embed'])
 function sendFramed({ realm, returnTo: href }: Arrival, reply: FastifyReply): FastifyReply {
   const { domain } = destinationSiteOf(reply.server, realm, href)
   const framedBy = `${domain}:* *.${domain}:*`
-  const page = framedPage({ ...readerOf(reply.request, realm), href, framedBy })
-  return sendPage(reply, 403, page)
+  return sendToReader(reply, realm, 403, framedPage, { href, framedBy })
 }
 
 /**
@@ -232,20 +228,19 @@ function soleProvider(
   return providers.length > 1 || alwaysShowProviders ? undefined : providers[0]
 }
 
-function chooser(
-  { sessions }: FastifyInstance,
-  realm: Realm,
-  query: SignInQuery,
+function sendChooser(
+  { realm, query }: Arrival,
   providers: readonly Provider[],
-  reader: Reader,
-): Page {
-  const { site } = realm
+  reply: FastifyReply,
+): FastifyReply {
+  const { reReading } = reply.server.sessions
   const choices = providers.map((provider) => ({
     title: provider.title,
     icon: provider.icon,
     color: provider.color,
     href: pageUrl(realm, `/providers/${provider.name}`, query),
-    condition: sessions.reReading.conditionOf(provider),
+    condition: reReading.conditionOf(provider),
   }))
-  return signInPage({ ...reader, choices, returnTo: validateReturnUrl(query.rd, site) })
+  const returnTo = validateReturnUrl(query.rd, realm.site)
+  return sendToReader(reply, realm, 200, signInPage, { choices, returnTo })
 }

@@ -1,14 +1,27 @@
-import { languageOf } from '@gatehouse/service-kit/pages'
-import type { FastifyRequest } from 'fastify'
+import { languageOf, type Page, sendPage } from '@gatehouse/service-kit/pages'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Reader } from '../pages/pages.ts'
 import type { Portal } from '../portal/portals.ts'
 import { pageUrl } from '../sites.ts'
 import { type Realm, siteOf } from './realm.ts'
 
-/** The reader of a page: their language, and the portal with its images. */
 export function readerOf(request: FastifyRequest, realm: Realm): Reader {
   const { portal } = realm
   return { portal, language: languageOf(request), imagesUrl: pageUrl(realm, IMAGES) }
+}
+
+type OwnMembers<View> = View extends Reader ? Omit<View, keyof Reader> : never
+
+/** Sends a page of a portal, in the language of its reader. */
+export function sendToReader<View extends Reader>(
+  reply: FastifyReply,
+  realm: Realm,
+  status: number,
+  page: (view: View) => Page,
+  view: OwnMembers<View>,
+): FastifyReply {
+  const content = { ...view, ...readerOf(reply.request, realm) } as unknown as View
+  return sendPage(reply, status, page(content))
 }
 
 /** The images of a portal as an error page names them; undefined if its host is on no domain. */
