@@ -9,7 +9,6 @@ import { findGrants, findSessions } from './find.ts'
 /** The sessions that a search for one person reads. */
 const MAX_FOUND = 10_000
 
-/** The session, person or client whose sessions are to end. */
 type EndTarget = Readonly<Partial<Record<'session' | 'person' | 'client', string | undefined>>>
 
 /**

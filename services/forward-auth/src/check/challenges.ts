@@ -31,10 +31,7 @@ interface ChallengeOptions {
   readonly basic?: string | undefined
 }
 
-/**
- * RFC 9110 section 11.6.1: every 401 has a challenge. No browser asks for a password on that of the
- * cookie.
- */
+/** RFC 9110 section 11.6.1: every 401 has a challenge. No browser asks for a password on that of the cookie. */
 export function challenges(
   portal: Portal,
   resource?: Resource,

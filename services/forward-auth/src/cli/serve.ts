@@ -3,11 +3,7 @@ import { buildApp } from '../app.ts'
 import type { ForwardAuthConfig } from '../config/schema.ts'
 import { VERSION } from '../version.ts'
 
-/**
- * Runs forward-auth until it is closed or stopped.
- *
- * @throws ConfigError, FwaError
- */
+/** Runs forward-auth until it is closed or stopped. @throws ConfigError, FwaError */
 export function serve(options: ServeOptions<ForwardAuthConfig>) {
   return startService(
     {

@@ -24,11 +24,7 @@ import { checkContact, checkImage } from './look.ts'
 import { type ForwardAuthConfig, ForwardAuthSchema, type PortalConfig } from './schema.ts'
 import { loadStartRules } from './start-rules.ts'
 
-/**
- * Reads a configuration file.
- *
- * @throws ConfigError with all faults of the file
- */
+/** Reads a configuration file. @throws ConfigError with all faults of the file */
 export async function loadForwardAuthConfig(
   file: string,
   env: Readonly<Record<string, string | undefined>>,

@@ -23,7 +23,6 @@ export interface SignedIn {
 }
 
 export interface ExamineOptions {
-  /** URL of the app. */
   readonly app: URL
   readonly site: Site
   readonly portal: {

@@ -30,7 +30,6 @@ const RECORDED_HEADERS: readonly string[] = [
   ...NAVIGATION,
 ]
 
-/** The request that a check was about. */
 export type ProbedRequest = Readonly<Record<'method' | 'scheme' | 'host' | 'target', string>>
 
 /** A check that refused a probe, as it arrived. */
@@ -42,7 +41,6 @@ export interface ProbedCheck {
   readonly peer: string
   readonly isTrusted: boolean
   readonly status: number
-  /** Code of the error, if there was one. */
   readonly code?: string | undefined
   readonly message?: string | undefined
   /** The request that the check was about; absent if it could not be read. */

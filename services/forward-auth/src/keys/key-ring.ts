@@ -34,11 +34,7 @@ export const MIN_SECRET_LENGTH = 32
 /** The purpose of a key: it is of no use for the others. */
 type KeyPurpose = 'session' | 'record' | 'login' | 'store'
 
-/**
- * Derives a key of each secret for one purpose.
- *
- * @throws FwaError FWA_KEY_UNUSABLE
- */
+/** Derives a key of each secret for one purpose. @throws FwaError FWA_KEY_UNUSABLE */
 export function deriveKeys(secrets: readonly string[], purpose: KeyPurpose): KeyRing {
   const keys = secrets.map((secret) => deriveKey(secret, purpose))
   const [first] = keys
@@ -111,7 +107,6 @@ export function unseal(sealed: string, { keys }: KeyRing, purpose: string): stri
   return undefined
 }
 
-/** Seals a value, as JSON. */
 export function sealValue<T>(value: T, keys: KeyRing, purpose: string): string {
   return seal(JSON.stringify(value), keys, purpose)
 }

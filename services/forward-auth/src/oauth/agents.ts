@@ -49,7 +49,6 @@ export interface ConsentRequest {
   readonly until: number
 }
 
-/** The contents of an authorization code. */
 interface AuthorizationCode extends ConsentRequest {
   /** ID of the agent to be. */
   readonly sid: string

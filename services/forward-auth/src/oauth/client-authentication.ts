@@ -4,7 +4,6 @@ import { OAuthError } from './oauth-error.ts'
 /** RFC 7523 section 2.2. */
 const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 
-/** The credentials with which a client authenticates. */
 export interface ClientCredentials {
   readonly clientId: string
   /** The possible values of its secret, by the ways to decode it. */

@@ -165,15 +165,12 @@ export const tokenRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
 type With<Body, Name extends keyof Body> = Body & Readonly<Record<Name, string>>
 type ClientRequest = ClientCredentials & Static<typeof TokenRequest>
-/** The parameters that redeem a code. */
 export type Redemption = With<ClientRequest, 'code' | 'redirect_uri' | 'code_verifier'>
 /** The parameters that refresh tokens. Default of `scope`: all scopes that the person has allowed. */
 export type Renewal = With<ClientRequest, 'refresh_token'>
-/** The parameters that revoke a token. */
 export type Revocation = ClientCredentials & { readonly token: string }
 export type TokenAnswer = Static<typeof TokenAnswer>
 
-/** A body that has all these parameters. */
 function withAll<Body extends object, Name extends keyof Body & string>(
   body: Body,
   ...names: Name[]

@@ -27,7 +27,6 @@ export interface ShownCall {
 /** The decision about a call that does not wait any more. */
 export type CallOutcome = 'allowed' | 'denied' | 'ended' | 'expired'
 
-/** The form for a decision. */
 export interface CallForm {
   readonly action: string
   readonly form: string

@@ -29,7 +29,6 @@ interface ConsentRequest {
   readonly redirectHost: string
   /** Whether the redirect URI is on this device. */
   readonly isLoopback: boolean
-  /** The URL of the requested resource. */
   readonly resource: string
   /** The requested scopes, in the words of the configuration. */
   readonly scopes: readonly { readonly name: string; readonly text: OwnText }[]

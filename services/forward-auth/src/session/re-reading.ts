@@ -249,7 +249,6 @@ export class ReReading {
     return contents.rotates === true || this.#rotating.has(name)
   }
 
-  /** Writes what the provider answered. */
   async #take(answer: ReRead, question: Question): Promise<void> {
     const { row, contents, session, provider, name, tokens: sentTokens } = question
     const keep = (tokens?: ProviderTokens) => this.#keep(row, { ...contents, tokens })

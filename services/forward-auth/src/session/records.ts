@@ -34,7 +34,6 @@ const MAX_ENDED = 200_000
 const MAX_BURNT = 10_000
 const MAX_CHANGED = 100_000
 
-/** A row and what it seals. */
 export interface OpenedRow {
   readonly row: SessionRow
   readonly contents: SessionContents
@@ -261,7 +260,6 @@ export class Records implements SessionFollower {
     await this.#save(sid)
   }
 
-  /** Ends sessions, and gives their rows. */
   async end(target: End): Promise<readonly SessionRow[]> {
     const rows = await this.#store.endSessions(target)
     this.learn(rows.map(({ sid, ends }) => ({ kind: 'ended', key: sid, until: ends })))

@@ -68,7 +68,6 @@ export interface Consent {
   readonly redirectUri?: string
 }
 
-/** The browser of a sign-in. */
 export interface Browser {
   readonly userAgent: string
   readonly address: string | undefined
@@ -87,7 +86,6 @@ export interface SessionContents {
   readonly browser: Browser
   /** Whether it is for the agents of the person alone, and of no browser. */
   readonly isOffline?: boolean | undefined
-  /** The consent, for an agent. */
   readonly agent?: Consent | undefined
   /** The times at which its last refresh tokens were spent, in ms, the newest last. */
   readonly spent?: readonly number[] | undefined
@@ -124,7 +122,6 @@ export function seenMacOf(use: SessionUse, keys: KeyRing): string {
   return macOf(seenOf(use), keys)
 }
 
-/** The person of a session. */
 export function profileOf({
   provider,
   claims,

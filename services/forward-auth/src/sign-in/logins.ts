@@ -82,7 +82,6 @@ interface FullLoginState extends LoginState {
 
 type LoginPurpose = 'state' | 'target'
 
-/** The logins that have completed, at any instance. */
 type CompletedLogins = Pick<AuthStore, 'hasCompleted' | 'completeLogin'>
 
 /**

@@ -7,10 +7,7 @@ const SIGN_INS = { burst: 60, interval: 5_000 }
 export const TICKETS = { burst: 300, interval: 1_000 }
 const MAX_PEOPLE = 10_000
 
-/**
- * A token bucket per person, so that no account can fill the store with sessions. Each instance
- * counts on its own.
- */
+/** A token bucket per person, so that no account can fill the store with sessions. Each instance counts on its own. */
 export class SignInRate {
   readonly #now: () => number
   /** The time at which the bucket of each person is full again. */

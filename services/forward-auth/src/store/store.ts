@@ -21,7 +21,6 @@ export type Code = Readonly<{ id: string; until: number }>
 /** The time and host of the last use of a session. */
 export type Seen = Pick<Listed, 'sid' | 'lastSeen' | 'seenMac' | 'hosts'>
 
-/** The row of a consent. */
 export type ConsentRow = Pick<RowOf<typeof CONSENTS>, 'key' | 'person' | 'until' | 'mac'>
 
 /** A call that somebody has to approve, or what they have allowed. */
@@ -34,7 +33,6 @@ export type End =
   | { readonly subject: string; readonly issuedUntil: number }
   | { readonly providerSid: string; readonly issuedUntil: number }
 
-/** An event of a session or a ticket. */
 export interface SessionEvent {
   readonly kind: 'ended' | 'changed' | 'burnt'
   /** ID of the session, or the ticket. */

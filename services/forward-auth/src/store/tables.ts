@@ -41,7 +41,6 @@ export const SESSIONS = new Table(
   },
 )
 
-/** The hosts where a session was seen. */
 const VISITS = new Table(
   'visits',
   { sid: 'text', host: 'text', at: 'integer' },
