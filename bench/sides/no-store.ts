@@ -57,7 +57,6 @@ export function createNoStore(): Store {
       renewals: [],
       ends: [],
     }),
-    findByFingerprint: async () => undefined,
     findIssued: async () => undefined,
     listBySerial: async () => [],
     findById: async () => undefined,

@@ -93,8 +93,6 @@ export function listingsOn(db: Engine, select: SelectCertificates): Listings {
   }
 
   return {
-    findByFingerprint: async (sha256) =>
-      (await select('WHERE fingerprint = $1 AND is_current LIMIT 1', sha256))[0],
     async listCertificates(listing, page) {
       const { clause, params } = pageQuery(listing, page)
       const sql = `SELECT id FROM certificates ${clause}`

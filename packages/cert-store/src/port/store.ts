@@ -129,7 +129,7 @@ export interface Certificates {
     domain: string,
     serialNumber: string,
   ): Promise<(CertificateRecord & InService) | undefined>
-  /** The certificate with this SHA-256, in service or not. */
+  /** The certificate with this SHA-256, in hexadecimal, in service or not. */
   findIssued(sha256: string): Promise<(CertificateRecord & InService) | undefined>
   /** The certificates with this serial number, in service or not: one of each direct issuer. */
   listBySerial(serialNumber: string): Promise<readonly (CertificateRecord & InService)[]>
@@ -209,8 +209,6 @@ export interface Listings {
    * has no end.
    */
   tally(now: number, starts: readonly number[], without?: string): Promise<Tally>
-  /** The current certificate with this SHA-256, in hexadecimal. */
-  findByFingerprint(sha256: string): Promise<CertificateRecord | undefined>
   /** A page of the certificates of a listing. Backwards, what is nearest to the position comes first. */
   listCertificates(listing: Listing, page: ListPage): Promise<readonly CertificateRecord[]>
   /** A page of the failed orders of a listing whose request key has no current certificate: see `listAll`. */

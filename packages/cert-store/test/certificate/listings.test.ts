@@ -199,15 +199,18 @@ onBothEngines('any certificates and orders come in any order once each', async (
   }
 })
 
-onBothEngines('a fingerprint finds what is current', async (t, { store }) => {
-  const replaced = await add(store, { names: ['a.example'] })
-  const current = await add(store, { names: ['a.example'] })
-  for (let n = 0; n < 3; n += 1) await add(store, { names: [`${n}.example`] })
-  const find = (certificate: Uint8Array) => store.findByFingerprint(hash('sha256', certificate))
-  t.same(await find(current.certificate), current)
-  t.equal(await find(replaced.certificate), undefined)
-  t.equal(await store.findByFingerprint('ab'.repeat(32)), undefined)
-})
+onBothEngines(
+  'a fingerprint finds a certificate, and whether it is current',
+  async (t, { store }) => {
+    const replaced = await add(store, { names: ['a.example'] })
+    const current = await add(store, { names: ['a.example'] })
+    for (let n = 0; n < 3; n += 1) await add(store, { names: [`${n}.example`] })
+    const find = (certificate: Uint8Array) => store.findIssued(hash('sha256', certificate))
+    t.match(await find(current.certificate), { ...current, isCurrent: true })
+    t.match(await find(replaced.certificate), { id: replaced.id, isCurrent: false })
+    t.equal(await store.findIssued('ab'.repeat(32)), undefined)
+  },
+)
 
 onBothEngines('what there is in each state, and what is ahead', async (t, { store }) => {
   const starts = [NOW, NOW + DAY, NOW + 3 * DAY, NOW + 5 * DAY]

@@ -100,7 +100,6 @@ async function driveCertificates({ store }: Opened): Promise<void> {
   await store.listIssuedTo('a', { now: NOW })
   await store.listHistory('app.example.com')
   await store.findBySerial('app.example.com', first.serialNumber)
-  await store.findByFingerprint('0'.repeat(64))
   await store.findIssued('0'.repeat(64))
   await store.listBySerial('beef')
   await store.listHeads('psk:web', ['app.example.com'], { account: 'a', address: '10.0.0.1' })

@@ -40,8 +40,8 @@ export async function readListed(
 }
 
 async function readByFingerprint(app: FastifyInstance, visitor: Visitor, sha256: string) {
-  const record = await app.store.findByFingerprint(sha256)
-  return { records: record && mayAll(app, visitor, 'read', record) ? [record] : [] }
+  const record = await app.store.findIssued(sha256)
+  return { records: record?.isCurrent && mayAll(app, visitor, 'read', record) ? [record] : [] }
 }
 
 /** Finds a certificate that is valid for the whole name that was searched, one of its own before a wildcard. */

@@ -133,6 +133,9 @@ t.test('a search answers what was asked', async (t) => {
   await add(running, ['*.a.test'], 1)
   await add(running, ['x.a.test.example.com'], 2)
   const certificate = newCertificate({ names: ['b.test', '10.0.0.5'], serialNumber: '0abc' })
+  const { requestKey } = certificate
+  const replaced = newCertificate({ names: ['b.test', '10.0.0.5'], requestKey })
+  await running.service.store.addCertificate(replaced, newAudit())
   await running.service.store.addCertificate(certificate, newAudit())
   await add(running, ['xn--bcher-kva.test'], 4)
   const sha256 = hash('sha256', certificate.certificate)
@@ -157,6 +160,7 @@ t.test('a search answers what was asked', async (t) => {
     ['10.0.0.5', ['b.test'], [/<strong>10.0.0.5<\/strong> has a valid certificate/]],
     ['00:0A:BC', ['b.test'], []],
     [`SHA256 Fingerprint=${sha256}`, ['b.test'], []],
+    [hash('sha256', replaced.certificate), [], [/No certificate in use has the SHA-256/]],
     ['ab'.repeat(32), [], [/No certificate in use has the SHA-256 fingerprint abab/]],
     ['ab'.repeat(20), [], [/has the serial number abab.*enter that of SHA-256/]],
     ['none', [], [/No name contains “none”/]],

@@ -21,7 +21,7 @@ t.test('a page of the inventory is found by indexes alone, and not sorted', asyn
     for (const isBackwards of [false, true])
       for (const search of [undefined, { part: 'a', wildcard: 'a', serialNumber: 'a' }])
         await store.listCertificates({ order, search, now: NOW }, { isBackwards, limit: 50 })
-  await store.findByFingerprint('a')
+  await store.findIssued('a')
   Object.assign(DatabaseSync.prototype, { prepare })
   using sqlite = new DatabaseSync(storeFile(folder), { readOnly: true })
   const planOf = (sql: string) => {
