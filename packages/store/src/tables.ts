@@ -111,7 +111,6 @@ export interface TableOptions {
 /** A table of both engines, whose columns are listed here and nowhere else. */
 export class Table<const C extends Columns = Columns> {
   readonly name: string
-  /** The members of the primary key. */
   readonly key: readonly string[]
   /** All members, in the order of the columns. */
   readonly members: readonly string[]

@@ -42,7 +42,6 @@ export class Flight {
     return this.#state.name
   }
 
-  /** The order of this work, as it stands. */
   get order(): OrderRecord {
     return this.#order.record
   }

@@ -52,7 +52,6 @@ export class FlightOrder {
     this.#step = step
   }
 
-  /** The order as it stands. */
   get record(): OrderRecord {
     const { request, since, askedBy } = this.#plan
     const { requestKey, issuer, names, keyType, csr, predecessor, notAfter, lifetime } = request
@@ -78,12 +77,10 @@ export class FlightOrder {
     }
   }
 
-  /** The order as it stands once its work has failed. */
   failedBy(error: unknown, now: number): OrderRecord {
     return failedOrder(this.record, error, now, this.#history.lastError)
   }
 
-  /** The state that its issuer has saved. */
   get state(): unknown {
     return this.#checkpoint?.state
   }

@@ -153,7 +153,6 @@ export class Ledger {
     this.#deps.log.warn({ err: error }, 'the use of a limit could not be stored')
   }
 
-  /** Reserves the domain, and more. */
   #reserve(order: LimitedOrder, usage: Usage, more: readonly Quota[] = []): void {
     const isExempt = this.#isExempt(order, usage)
     const quotas = isExempt ? [] : [...more, ...this.#domainQuotas(order, usage)]
