@@ -1,4 +1,4 @@
-import { HEADER_NAMES } from '@gatehouse/gate'
+import { type Gate, HEADER_NAMES } from '@gatehouse/gate'
 import type { KeyRing } from '../keys/key-ring.ts'
 import { TICKET } from '../session/hop.ts'
 import { pageUrl, type Site } from '../sites.ts'
@@ -25,10 +25,7 @@ export interface SignedIn {
 export interface ExamineOptions {
   readonly app: URL
   readonly site: Site
-  readonly portal: {
-    readonly name: string
-    readonly gate: { readonly readsCalls: boolean }
-  }
+  readonly portal: { readonly name: string; readonly gate: Pick<Gate, 'readsCalls'> }
   readonly keys: KeyRing
   readonly now: () => number
   readonly ask: HttpClient

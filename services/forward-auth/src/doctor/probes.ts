@@ -85,10 +85,6 @@ function probesOf(app: FastifyInstance) {
     return undefined
   }
 
-  function noteError(request: FastifyRequest, error: Error): void {
-    errors.set(request, error)
-  }
-
   /** Keeps what arrived with a check that was refused, if it is a probe. */
   function keep(request: FastifyRequest, reply: FastifyReply): void {
     const token = find(request)
@@ -126,11 +122,12 @@ function probesOf(app: FastifyInstance) {
     }
   }
 
-  function report(token: string): readonly ProbedCheck[] {
-    return checksByToken.get(token) ?? []
+  return {
+    find,
+    keep,
+    noteError: (request: FastifyRequest, error: Error): void => void errors.set(request, error),
+    report: (token: string): readonly ProbedCheck[] => checksByToken.get(token) ?? [],
   }
-
-  return { find, noteError, keep, report }
 }
 
 declare module 'fastify' {

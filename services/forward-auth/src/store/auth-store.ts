@@ -20,8 +20,6 @@ import {
   type End,
   type Listed,
   type Listing,
-  MARGIN,
-  MAX_ASKED,
   MAX_HOSTS,
   type SecretName,
   type Seen,
@@ -47,6 +45,10 @@ const PAGE = 1_000
 const TOUCHED = 300
 /** Rows that one transaction removes, for which readers of a folder wait: each is in a dozen of indexes. */
 const MAX_REMOVED = 100
+/** The maximum number of calls that wait for a decision, of an agent or program, and of all agents of a person. */
+const MAX_ASKED = { agent: 5, person: 20 }
+/** The time by which rows outlive their end, in ms, for instances whose clock is behind. */
+const MARGIN = 3_600_000
 /** Ms for which no sign-in is under way. */
 const SIGN_IN = 3_600_000
 /** Events that wait for one receiver, and for how many ms. */

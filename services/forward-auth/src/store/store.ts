@@ -123,9 +123,5 @@ export interface StoreOptions {
   readonly log: Record<'error' | 'warn' | 'info', (fields: object, message: string) => void>
 }
 
-/** The maximum number of calls that wait for a decision, of an agent or program, and of all agents of a person. */
-export const MAX_ASKED = { agent: 5, person: 20 }
-/** The time by which rows outlive their end, in ms, for instances whose clock is behind. */
-export const MARGIN = 3_600_000
 /** The maximum number of hosts that are stored for one session. */
 export const MAX_HOSTS = 50

@@ -86,7 +86,7 @@ class PostgresStore extends AuthStore {
   #checkedAt = 0
   readonly #db: Postgres
   readonly #config: PostgresConfig
-  readonly #secrets: ReturnType<typeof sealedSecretsOf>
+  readonly #openSecret: ReturnType<typeof sealedSecretsOf>
   readonly #channel: string
   #feed: Feed | undefined
 
@@ -95,7 +95,7 @@ class PostgresStore extends AuthStore {
     super(db, clock ?? { now, setTimer: systemClock.setTimer }, log)
     this.#db = db
     this.#config = config
-    this.#secrets = sealedSecretsOf(db)
+    this.#openSecret = sealedSecretsOf(db)
     this.#channel = `${config.schema}_events`
     this.audit = auditTableOf(db, () => this.age())
     if (config.whenStale === 'refuse')
@@ -129,7 +129,7 @@ class PostgresStore extends AuthStore {
   }
 
   secret(name: SecretName, sealing?: KeyRing): Promise<string> {
-    if (sealing) return this.#secrets.open(name, sealing)
+    if (sealing) return this.#openSecret(name, sealing)
     throw new FwaError('FWA_KEY_UNUSABLE', 'storage.url needs session.keys')
   }
 

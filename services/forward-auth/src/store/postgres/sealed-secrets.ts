@@ -30,7 +30,7 @@ export function sealedSecretsOf(db: Postgres) {
    *
    * @throws FwaError FWA_KEY_UNUSABLE, STORE_UNAVAILABLE
    */
-  async function open(name: SecretName, sealing: KeyRing): Promise<string> {
+  return async function open(name: SecretName, sealing: KeyRing): Promise<string> {
     const { first } = sealing
     const stored = secrets.get(name)
     if (stored?.kid === first.kid) return stored.secret
@@ -48,6 +48,4 @@ export function sealedSecretsOf(db: Postgres) {
     secrets.set(name, { secret, kid: first.kid })
     return secret
   }
-
-  return { open }
 }
