@@ -48,10 +48,7 @@ function format(parameters: Readonly<Record<string, string>>): string {
     .join(', ')
 }
 
-/**
- * The challenge of a refused assertion. There is no scheme for it, since people sign in at the portal;
- * but a 401 needs a challenge (RFC 9110 section 15.5.2).
- */
+/** There is no scheme for assertions, since people sign in at the portal; but a 401 needs a challenge (RFC 9110 section 15.5.2). */
 export function personChallengesOf(error: AuthError, portal = ''): string[] {
   return error.statusCode === 401 ? [`Gatehouse ${format({ realm: portal })}`] : []
 }

@@ -89,7 +89,6 @@ export function guardOfPerson(authenticator: Authenticator, demand: PersonDemand
   })
 }
 
-/** Decorates requests with what guards find. */
 export function decorateRequests(app: FastifyInstance): void {
   app.decorateRequest(kRefused, false)
   decorateIdentity(app, kCaller, 'caller', 'optionalCaller')

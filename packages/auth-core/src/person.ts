@@ -8,7 +8,6 @@ import { type Claims, checkClaims, wrongClaim } from './jwt/token.ts'
 import { createVerifier, type TokenSource } from './jwt/verify.ts'
 import type { IssuerKeys } from './oidc/issuer-keys.ts'
 
-/** Reads whom the assertions of one portal are about. */
 export type PersonReader = ReturnType<typeof createPersonReader>
 
 /**

@@ -18,7 +18,6 @@ const FORGOTTEN = 120_000
 
 type Outage = Readonly<{ startedAt: number; pause: number }>
 
-/** A question in flight. */
 type Question = Readonly<{ sentAt: number; outage: Outage | undefined }>
 
 /**

@@ -55,7 +55,6 @@ export class CodedError<Code extends string> extends Error {
   }
 }
 
-/** The titles of a package's error codes. */
 type Titles<Code extends string> = Readonly<Record<Code, { readonly title: string }>>
 
 /** The cause of an error, and what problem details show of it (RFC 9457) besides its code and message. */

@@ -24,11 +24,7 @@ const ALGORITHMS_OF = new Map([
 /** The accepted algorithms: those of keys that an issuer publishes. */
 export const ALGORITHMS: readonly string[] = [...ALGORITHMS_OF.values()].flat()
 
-/**
- * Reads one key of an issuer's set (RFC 7517).
- *
- * @throws TypeError if it is not a public signature key that is safe to use; the message says why
- */
+/** Reads one key of a set (RFC 7517). @throws TypeError that says why it is no public signature key that is safe to use */
 export function readJwk(jwk: unknown): VerificationKey {
   if (typeof jwk !== 'object' || jwk === null) throw new TypeError('not an object')
   const { kty, n, e, crv, x, y, ...parameters } = jwk as JsonWebKey
