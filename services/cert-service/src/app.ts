@@ -109,7 +109,8 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.register(dryRuns)
     await app.register(certGauges, { metrics, issuers: config.issuers, receivers })
     await app.register(upkeep, { ...config, random })
-    await registerListeners(app, config, deps)
+    await app.register(ownTls, { server })
+    await app.register(listeners, { ...config, buildPlain: () => buildPlainApp(app, deps) })
 
     await registerCallers(app, config, deps)
     await app.register(draining)
@@ -130,16 +131,6 @@ async function registerCallers(
   await app.register(acmeServer, { acme, server, ports: proofPorts })
   await registerApi(app, { ...config, elapsed }, { server, lookup })
   await app.register(callerChanges)
-}
-
-async function registerListeners(
-  app: FastifyInstance,
-  { server, issuers }: CertServiceConfig,
-  deps: AppDeps,
-): Promise<void> {
-  await app.register(ownTls, { server })
-  const buildPlain = () => buildPlainApp(app, deps)
-  await app.register(listeners, { plainHttp: server.plainHttp, issuers, buildPlain })
 }
 
 /** Stand in for what no route uses before the first request. */

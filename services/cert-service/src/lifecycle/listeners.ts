@@ -11,15 +11,13 @@ declare module 'fastify' {
   }
 }
 
-export interface ListenersOptions {
-  readonly plainHttp: CertServiceConfig['server']['plainHttp']
-  readonly issuers: CertServiceConfig['issuers']
+export interface ListenersOptions extends Pick<CertServiceConfig, 'server' | 'issuers'> {
   buildPlain(): Promise<FastifyInstance>
 }
 
 /** Adds the listeners beside that of the API; they are closed with the app. */
 export const listeners = fp<ListenersOptions>(
-  async (app: FastifyInstance, { plainHttp, issuers, buildPlain }) => {
+  async (app: FastifyInstance, { server: { plainHttp }, issuers, buildPlain }) => {
     const opened = new AsyncDisposableStack()
     app.addHook('onClose', async () => opened.disposeAsync())
     app.decorate('listenBeside', async () => {

@@ -101,7 +101,7 @@ export function createPolicy(options: PolicyOptions): Policy {
   const compiled = rules.map((rule) => ({
     rule,
     names: rule.names.map(parseNameRule),
-    isMeant: compilePeople(rule.people),
+    isMeant: rule.people === 'anyone' ? everything : rule.people && compileMembership(rule.people),
   }))
   const find = remembering(grantsOf)
   const decide = (...[caller, right, names, profile]: Parameters<Policy>): PolicyDecision => {
@@ -215,10 +215,6 @@ function isAbout({ effect, profile }: PolicyRule, certificateProfile: Certificat
 
 /** Tells whether a rule is about a person; undefined if that is not known. */
 type PersonTest = (person: Person) => boolean | undefined
-
-function compilePeople(people: PolicyRule['people']): PersonTest | undefined {
-  return people === 'anyone' ? everything : people && compileMembership(people)
-}
 
 function meetsConditions(caller: Principal, rule: PolicyRule, isMeant: PersonTest | undefined) {
   const { issuer, subject, claim, scope, acme } = rule
