@@ -26,27 +26,40 @@ export const upkeep = fp<UpkeepOptions>(
         configured = next
       }
     })
-    const state: State = { isStoreUp: true, hasFuture: false }
+    const { loops, store, holdings, issuance, issuers, clock, log, ca } = app
+    const { random } = options
+    let isStoreUp = true
+    let hasFuture = false
     app.addHealthCheck(() => {
       // Certificates that it has are answered without the store.
-      const store = state.isStoreUp && !app.store.failure() ? [] : ['store']
-      const clock = state.hasFuture ? ['clock'] : []
-      const parts = new Set([...app.ca.degraded(), ...clock, ...app.issuers.degraded()])
-      return { degraded: [...parts, ...store] }
+      const storePart = isStoreUp && !store.failure() ? [] : ['store']
+      const clockPart = hasFuture ? ['clock'] : []
+      const parts = new Set([...ca.degraded(), ...clockPart, ...issuers.degraded()])
+      return { degraded: [...parts, ...storePart] }
     })
-
-    const { loops, store, holdings, issuance, issuers, clock, log } = app
-    const { random } = options
+    const checkStore = async () => {
+      const wasUp = isStoreUp
+      const failure = await store.check().catch((error: unknown) => error)
+      isStoreUp = failure === undefined
+      if (wasUp && !isStoreUp) log.error({ err: failure }, 'the store cannot be used')
+      if (!wasUp && isStoreUp) log.info({}, 'the store can be used again')
+    }
+    /** Makes due what was dated by a clock that was ahead, and replaces an intermediate in time. */
+    const followClock = async () => {
+      await ca.upkeep()
+      holdings.forget(await store.makeFutureDue(clock.now()))
+      hasFuture = await store.hasFuture(clock.now())
+    }
     const renewals = renewalsOf({ store, holdings, issuance, issuers, clock, log, random })
     const renew = async (signal: AbortSignal) => {
-      await followClock(app, state).catch((err: unknown) =>
+      await followClock().catch((err: unknown) =>
         log.error({ err }, 'certificates from the future could not be rescheduled'),
       )
       if (store.isShared) await app.keyring.refresh()
       await issuance.resume()
       await renewals.renewDue(configured, signal)
     }
-    loops.add(CHECK_STORE_EVERY, () => checkStore(app, state), 'store check failed')
+    loops.add(CHECK_STORE_EVERY, checkStore, 'store check failed')
     loops.add(RENEW_EVERY, renew, 'renewals could not be started')
     loops.add(RENEW_EVERY, (signal) => renewals.checkWindows(signal), 'renewal windows not checked')
     loops.add(HOUR, () => prune(app, options), 'old records could not be deleted')
@@ -70,11 +83,6 @@ export const upkeep = fp<UpkeepOptions>(
   },
 )
 
-interface State {
-  isStoreUp: boolean
-  hasFuture: boolean
-}
-
 function readConfigured(
   { issuers }: FastifyInstance,
   { certificates }: Pick<CertServiceConfig, 'certificates'>,
@@ -82,22 +90,6 @@ function readConfigured(
   return certificates.map(({ names: [domain = '', ...names], keyType }) =>
     parseRequest({ domain, names, keyType }, issuers, () => Infinity),
   )
-}
-
-async function checkStore({ store, log }: FastifyInstance, state: State): Promise<void> {
-  const wasUp = state.isStoreUp
-  const failure = await store.check().catch((error: unknown) => error)
-  state.isStoreUp = failure === undefined
-  if (wasUp && !state.isStoreUp) log.error({ err: failure }, 'the store cannot be used')
-  if (!wasUp && state.isStoreUp) log.info({}, 'the store can be used again')
-}
-
-/** Makes due what was dated by a clock that was ahead, and replaces an intermediate in time. */
-async function followClock(app: FastifyInstance, state: State): Promise<void> {
-  const { ca, store, holdings, clock } = app
-  await ca.upkeep()
-  holdings.forget(await store.makeFutureDue(clock.now()))
-  state.hasFuture = await store.hasFuture(clock.now())
 }
 
 function warnOfCa({ store, ca, log }: FastifyInstance): void {
