@@ -7,10 +7,7 @@ import type { CertServiceConfig } from '../config/schema.ts'
 
 const PAGE = 500
 
-/**
- * Lists the rows of the audit trail of so long, newest first, as lines. The service may run.
- * @throws UsageError; StoreError
- */
+/** Lists the rows of the audit trail of so long, newest first, as lines. The service may run. @throws UsageError; StoreError */
 export async function* listAudit(
   storage: CertServiceConfig['storage'],
   { since = '24h', asJson }: { readonly since?: string; readonly asJson: boolean },
