@@ -91,7 +91,7 @@ export interface AppDeps extends Pick<StoreOptions, 'elapsed' | 'isNew'> {
  * @throws CertError, PkiError, ConfigError, AuthError; nothing stays open
  */
 export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promise<FastifyInstance> {
-  const { server, storage, limits } = config
+  const { server, storage } = config
   const { createSolver, elapsed, isNew, issuer: fallback, metrics, random = Math.random } = deps
   const receivers = receiversOf(config.events)
   const app = createServer(deps, server, (address) => app.trust.isProxy(address))
@@ -105,7 +105,7 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.register(issuers, { ca: config.ca, issuers: config.issuers, fallback, createSolver })
     await app.register(loops)
     await app.register(events, { receivers, events: deps.events })
-    await app.register(issuance, { limits, wait: config.issuance.wait, random })
+    await app.register(issuance, { ...config, random })
     await app.register(dryRuns)
     await app.register(certGauges, { metrics, issuers: config.issuers, receivers })
     await app.register(upkeep, { ...config, random })
@@ -127,9 +127,8 @@ async function registerCallers(
   config: CertServiceConfig,
   { proofPorts, elapsed, lookup }: AppDeps,
 ): Promise<void> {
-  const { acme, server } = config
-  await app.register(acmeServer, { acme, server, ports: proofPorts })
-  await registerApi(app, { ...config, elapsed }, { server, lookup })
+  await app.register(acmeServer, { ...config, ports: proofPorts })
+  await registerApi(app, { ...config, elapsed }, { server: config.server, lookup })
   await app.register(callerChanges)
 }
 
@@ -181,7 +180,6 @@ function createServer(
   return app
 }
 
-/** Registers what every service of Gatehouse has. */
 async function registerHttp(app: FastifyInstance, deps: AppDeps): Promise<void> {
   const { metrics, traceRequests } = deps
   await app.register(reload)

@@ -10,7 +10,6 @@ const HOUR = 3_600_000
  */
 export function entryOf(request: FastifyRequest, action: AuditAction, hourly?: string): AuditEntry {
   const now = request.server.clock.now()
-  const hour = Math.floor(now / HOUR)
-  const key = hourly === undefined ? {} : { key: `${hour} ${action} ${hourly}` }
-  return { at: now, action, ...actorOf(request), names: [], ...key }
+  const key = hourly && `${Math.floor(now / HOUR)} ${action} ${hourly}`
+  return { at: now, action, ...actorOf(request), names: [], ...(key && { key }) }
 }

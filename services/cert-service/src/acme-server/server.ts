@@ -8,8 +8,6 @@ import { ownNames } from '../lifecycle/own-tls.ts'
 import { clientOf } from '../policy/authorize.ts'
 import { createProver, type ProverOptions } from './proofs.ts'
 
-type AcmeConfig = CertServiceConfig['acme']
-
 declare module 'fastify' {
   interface FastifyInstance {
     readonly acme: ReturnType<typeof createAcmeServer>
@@ -62,13 +60,12 @@ function createAcmeServer(
   }
 }
 
-export interface AcmeServerOptions extends Pick<ProverOptions, 'ports'> {
-  readonly acme: AcmeConfig
-  readonly server: Parameters<typeof ownNames>[0]
-}
+export interface AcmeServerOptions
+  extends Pick<ProverOptions, 'ports'>,
+    Pick<CertServiceConfig, 'acme' | 'server'> {}
 
 /** The clients of open networks register without an external account. */
-function optionsOf({ open = [], terms, profiles = {} }: AcmeConfig) {
+function optionsOf({ open = [], terms, profiles = {} }: CertServiceConfig['acme']) {
   return { isOpen: compileNetworks(open), terms, profiles: new Map(Object.entries(profiles)) }
 }
 

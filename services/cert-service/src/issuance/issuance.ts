@@ -11,16 +11,13 @@ declare module 'fastify' {
   }
 }
 
-export interface IssuanceOptions {
-  readonly limits: CertServiceConfig['limits']
-  /** Milliseconds that a caller waits at most. */
-  readonly wait: number
+export interface IssuanceOptions extends Pick<CertServiceConfig, 'limits' | 'issuance'> {
   readonly random: () => number
 }
 
 /** Issues certificates within the limits of callers, and answers those that are held. */
 export const issuance = fp<IssuanceOptions>(
-  async (app: FastifyInstance, { limits, wait, random }) => {
+  async (app: FastifyInstance, { limits, issuance: { wait }, random }) => {
     const { store, keyring, issuers, audit, certEvents, clock, log, certMetrics: metrics } = app
     const holdings = new Holdings({ store, keyring, clock })
     const callers = new Callers(limits, { store, clock, log })
