@@ -52,7 +52,6 @@ export function openCredentials(source: Source, { fetch, now }: TokenContext): C
   }
 }
 
-/** Keeps a token until shortly before its end. */
 function cached(request: () => Promise<Token>, now: () => number): Credentials {
   let token: Token | undefined
   let until = 0

@@ -131,7 +131,6 @@ export function certificateFolder({ dir, domain, mode, owner, isOwnKey }: Folder
     return kept !== undefined && existsSync(file) && readFileSync(file, 'utf8') === kept
   }
 
-  /** Reads the private key that waits for its certificate. */
   function keptKey(): string | undefined {
     return attempt(keyFile, () => (existsSync(keyFile) ? readFileSync(keyFile, 'utf8') : undefined))
   }

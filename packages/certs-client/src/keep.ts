@@ -99,7 +99,6 @@ export async function keepGetting(get: Get): Promise<void> {
   }
 }
 
-/** Brings what is in place up to date, and gives it. */
 async function update(get: Get): Promise<Placed> {
   const { place, log, signal } = get
   // What a run that was killed or failed has left to do must not wait for the service.

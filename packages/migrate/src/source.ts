@@ -41,7 +41,6 @@ export class SourceConfig {
     return this.take(name)?.values.filter((value) => value !== '') ?? []
   }
 
-  /** Finds a setting that is switched on. */
   ifOn(name: string): SourceSetting | undefined {
     const setting = this.take(name)
     return /^(1|t|true|yes|on)$/i.test(setting?.values[0] ?? '') ? setting : undefined

@@ -33,7 +33,6 @@ export function settings(fates: Readonly<Record<string, Fate>>): SettingTable {
 /** A variable that a shell, a compose file or Kubernetes replaces. */
 const VARIABLE = /\$[{(]\w/
 
-/** Finds the row of a setting; undefined if the program does not have it. */
 export function rowOf(table: SettingTable, name: string): SettingRow | undefined {
   return table.find(({ names }) => names.some((pattern) => patternOf(pattern).test(name)))
 }

@@ -148,7 +148,6 @@ export function* judgeClock({ headers }: FetchAnswer, now: number): Findings {
   }
 }
 
-/** Says what has to be proved before the order can be finalized. */
 export function* judgeOrder(
   { status, error, identifiers }: Pick<AcmeOrder, 'status' | 'error' | 'identifiers'>,
   authorizations: readonly Pick<AcmeAuthorization, 'identifier' | 'status' | 'challenges'>[],

@@ -98,7 +98,6 @@ function listFailing(service: CertService): Promise<Printable> {
   })
 }
 
-/** A table with a row for each item, or the text for none. */
 export async function listing<T>(
   items: AsyncIterable<T>,
   none: string,

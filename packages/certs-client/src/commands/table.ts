@@ -13,7 +13,6 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
   return [head, ...cells].map(line).join('')
 }
 
-/** A line for each value, after its label. */
 export function labelled(values: Readonly<Record<string, string>>): string {
   const width = Math.max(...Object.keys(values).map(({ length }) => length))
   return Object.entries(values)

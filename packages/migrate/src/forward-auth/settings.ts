@@ -28,7 +28,6 @@ export function setCondition(draft: Draft, path: Path, value: unknown, sources: 
   return fault === undefined
 }
 
-/** Makes a valid name of at most so many characters. */
 export const slug = (text: string, length: number) =>
   text
     .toLowerCase()
