@@ -4,7 +4,7 @@ import type { Portal } from '../portal/portals.ts'
 import { endSessions } from '../session/ends.ts'
 import { consentsTo } from '../session/session.ts'
 import type { End } from '../store/store.ts'
-import { findGrants, findSessions } from './find.ts'
+import { findGrants, findSessions, type PeopleFilter } from './find.ts'
 
 /** The sessions that a search for one person reads. */
 const MAX_FOUND = 10_000
@@ -20,11 +20,10 @@ export async function endsAt(
   portal: Portal,
   { session, person, client }: EndTarget,
 ): Promise<readonly End[]> {
-  if (client !== undefined) {
-    const people = person === undefined ? 'everybody' : { text: person }
-    const grants = await findGrants(app, portal, client, people)
-    return grants.map(({ id: sid }) => ({ sid }))
-  }
+  const grantsTo = async (clientId: string, people: PeopleFilter): Promise<readonly End[]> =>
+    (await findGrants(app, portal, clientId, people)).map(({ id: sid }) => ({ sid }))
+  if (client !== undefined)
+    return grantsTo(client, person === undefined ? 'everybody' : { text: person })
   if (person !== undefined) {
     const sessions = await findSessions(app, portal, { text: person }, MAX_FOUND)
     return [...new Set(sessions.map(({ person }) => person))].map((digest) => ({ person: digest }))
@@ -33,9 +32,7 @@ export async function endsAt(
   if (opened?.row.portal !== portal.name) return []
   const { row, contents } = opened
   if (!contents.agent) return [{ sid: row.sid }]
-  const people = { digest: row.person }
-  const grants = await findGrants(app, portal, contents.agent.clientId, people)
-  return grants.map(({ id: sid }) => ({ sid }))
+  return grantsTo(contents.agent.clientId, { digest: row.person })
 }
 
 /** Ends what a program or operator names: whoever allows a client again is asked. Gives how many there were. */
