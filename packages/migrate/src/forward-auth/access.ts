@@ -1,4 +1,3 @@
-import { compileCondition, type ProfileError } from '@gatehouse/profile'
 import type { Path } from '../draft.ts'
 
 /** The people who may come in: a condition, or lists that the schema of `allow` has. All of them must hold. */
@@ -6,16 +5,6 @@ export interface Access {
   readonly condition?: string
   readonly emailDomains?: readonly string[]
   readonly groups?: readonly string[]
-}
-
-/** Finds what keeps a text from being a condition; undefined if it is one. */
-export function faultOfCondition(condition: string): string | undefined {
-  try {
-    compileCondition(condition)
-    return undefined
-  } catch (error) {
-    return (error as ProfileError).message
-  }
 }
 
 interface Emails {

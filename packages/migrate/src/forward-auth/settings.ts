@@ -1,8 +1,10 @@
 import { parseHost } from '@gatehouse/net'
+import { compileCondition } from '@gatehouse/profile'
 import { durationText } from '@gatehouse/service-kit/config'
+import { faultOf } from '@gatehouse/service-kit/rules'
 import type { Draft, Path } from '../draft.ts'
 import { goDurationMs, type SourceConfig, type SourceSetting, wholeSeconds } from '../source.ts'
-import { faultOfCondition, PROVIDER } from './access.ts'
+import { PROVIDER } from './access.ts'
 
 export const ONLY_HERE =
   'Only a proxy on this machine may ask. Otherwise list its address or host name: trustedProxies: [10.0.0.2]'
@@ -18,12 +20,12 @@ export function refuseAll(draft: Draft, why: string): void {
 /** Sets who may come in, or a policy, and says whether it could. Lists that are too long for a condition let nobody in. */
 export function setCondition(draft: Draft, path: Path, value: unknown, sources: string): boolean {
   const condition = typeof value === 'string' ? value : Object(value).condition
-  const fault = condition === undefined ? undefined : faultOfCondition(condition)
+  const [fault] = condition === undefined ? [] : faultOf('', () => compileCondition(condition))
   if (fault === undefined) draft.set(path, value)
   else
     refuseAll(
       draft,
-      `${sources} cannot be written as a condition (${fault}): give these people a group at the provider, and allow that.`,
+      `${sources} cannot be written as a condition (${fault.message}): give these people a group at the provider, and allow that.`,
     )
   return fault === undefined
 }
