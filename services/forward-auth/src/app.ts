@@ -165,7 +165,7 @@ async function registerServices(
   await app.register(loops)
   await app.register(events, config)
   // A reload prepares this one last: it opens connections, which would have to be closed.
-  await app.register(portals, { ...config, createFetch })
+  await app.register(portals, { ...config, createFetch, findAgent })
   await app.register(assertions)
   await app.register(audit, { ...config, metrics })
   await app.register(sessions, { metrics })
@@ -176,6 +176,12 @@ async function registerServices(
   await app.register(check, { metrics })
   await app.register(upstreams)
   await app.register(openStreams, { metrics })
+}
+
+/** The agents know the portals, whose checks find agents by this. */
+const findAgent: PortalsOptions['findAgent'] = (token, resource, request) => {
+  const check = request as FastifyRequest
+  return check.server.agents.find(token, resource, check)
 }
 
 async function registerRoutes(app: FastifyInstance, basePath: string): Promise<void> {

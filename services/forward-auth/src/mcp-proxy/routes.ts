@@ -60,7 +60,9 @@ export async function mcpProxyRoutes(app: FastifyInstance): Promise<void> {
 async function serve(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
   const resource = resourceOf(request)
   const abort = new AbortController()
-  reply.raw.once('close', () => abort.abort(CLOSED))
+  reply.raw.once('close', () => {
+    if (!reply.raw.writableFinished) abort.abort(CLOSED)
+  })
   let read: Pick<ProxiedCall, 'message' | 'body'> = { message: undefined, body: undefined }
   const check = await decide(resource, request, {
     async call(principal, forwarded) {

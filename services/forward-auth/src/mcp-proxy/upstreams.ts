@@ -3,11 +3,11 @@ import type { Gate, Resource } from '@gatehouse/gate'
 import { requireNamedFile } from '@gatehouse/service-kit/config'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { Agent, type Dispatcher, request as sendRequest } from 'undici'
+import { type Dispatcher, Pool } from 'undici'
 import { FwaError } from '../errors.ts'
 
 /** The headers of clients that the server gets, besides those that mirror arguments (MCP 2026-07-28). */
-const PASSED_ON = [
+const PASSED_ON: ReadonlySet<string | undefined> = new Set([
   'accept',
   'accept-language',
   'content-type',
@@ -18,7 +18,7 @@ const PASSED_ON = [
   'traceparent',
   'tracestate',
   'user-agent',
-]
+])
 const ARGUMENT_HEADER = 'mcp-param-'
 /** The headers of answers that clients get, besides the session. A challenge would lead them to another server. */
 const PASSED_BACK = ['content-type', 'cache-control', 'retry-after', 'allow']
@@ -48,9 +48,15 @@ export interface UpstreamAnswer {
   readonly body: Dispatcher.ResponseData['body']
 }
 
+/** An MCP server: the connections to it, and the path of its URL. */
+interface McpServer {
+  readonly pool: Pool
+  readonly path: string
+}
+
 /** The MCP servers behind the resources. Each has connections of its own, so that a slow one delays no other. */
 class Upstreams {
-  readonly #agents = new Map<Resource, Agent>()
+  readonly #servers = new Map<Resource, McpServer>()
 
   /**
    * Sends a request on, once, to the URL of the configuration.
@@ -58,11 +64,9 @@ class Upstreams {
    * @throws FwaError FWA_UPSTREAM_FAILED if there is no answer, or one that clients must not see
    */
   async send(resource: Resource, request: UpstreamRequest): Promise<UpstreamAnswer> {
-    const { upstream } = resource
-    if (!upstream) throw new Error(`${resource.url} has no upstream`)
-    const { method, body, signal, identity, sessionId } = request
+    const { method, body = null, signal, identity, sessionId } = request
     const passed = Object.entries(request.headers).filter(
-      ([name]) => PASSED_ON.includes(name) || name.startsWith(ARGUMENT_HEADER),
+      ([name]) => PASSED_ON.has(name) || name.startsWith(ARGUMENT_HEADER),
     )
     const headers = {
       ...(Object.fromEntries(passed) as Record<string, string>),
@@ -70,39 +74,42 @@ class Upstreams {
       'accept-encoding': 'identity',
       ...(sessionId !== undefined && { 'mcp-session-id': sessionId }),
     }
-    const dispatcher = this.#agentOf(resource, upstream)
-    const options = { method, headers, body: body ?? null, signal, dispatcher }
+    const { pool, path } = this.#serverOf(resource)
     try {
-      return readAnswer(await sendRequest(upstream.url, options))
+      return readAnswer(await pool.request({ path, method, headers, body, signal }))
     } catch (cause) {
       if (cause instanceof FwaError) throw cause
       throw failed('the MCP server cannot be reached', cause)
     }
   }
 
-  #agentOf(resource: Resource, { caFile }: NonNullable<Resource['upstream']>): Agent {
-    const agent = this.#agents.get(resource) ?? createAgent(caFile)
-    this.#agents.set(resource, agent)
-    return agent
+  #serverOf(resource: Resource): McpServer {
+    const server = this.#servers.get(resource) ?? createServer(resource)
+    this.#servers.set(resource, server)
+    return server
   }
 
   /** Closes the connections to servers that are not configured any more, once their answers have ended. */
   async retain(gates: Iterable<Gate>): Promise<void> {
     const resources = new Set([...gates].flatMap(({ programs }) => programs.resources))
-    const replaced = [...this.#agents].filter(([resource]) => !resources.has(resource))
-    for (const [resource] of replaced) this.#agents.delete(resource)
-    await Promise.all(replaced.map(([, agent]) => agent.close()))
+    const replaced = [...this.#servers].filter(([resource]) => !resources.has(resource))
+    for (const [resource] of replaced) this.#servers.delete(resource)
+    await Promise.all(replaced.map(([, { pool }]) => pool.close()))
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.#agents.values()].map((agent) => agent.destroy()))
+    await Promise.all([...this.#servers.values()].map(({ pool }) => pool.destroy()))
   }
 }
 
-function createAgent(caFile: string | undefined): Agent {
+function createServer({ url, upstream }: Resource): McpServer {
+  if (!upstream) throw new Error(`${url} has no upstream`)
+  const { caFile } = upstream
   const ca = caFile === undefined ? undefined : requireNamedFile('upstream.caFile', caFile)
+  const { origin, pathname } = new URL(upstream.url)
   // The length of a stream is limited by its agent, and not by time between two messages.
-  return new Agent({ bodyTimeout: 0, headersTimeout: HEADERS_TIMEOUT, connect: ca ? { ca } : {} })
+  const times = { bodyTimeout: 0, headersTimeout: HEADERS_TIMEOUT }
+  return { pool: new Pool(origin, { ...times, connect: ca ? { ca } : {} }), path: pathname }
 }
 
 function readAnswer({ statusCode, headers, body }: Dispatcher.ResponseData): UpstreamAnswer {

@@ -27,7 +27,7 @@ type Keep = <Part extends { close(): Promise<unknown> }>(part: Part) => Part
  */
 async function createPortals(
   { portals, session, domains }: PortalsConfig,
-  deps: ProviderDeps,
+  deps: PortalDeps,
 ): Promise<Portals> {
   await using made = new AsyncDisposableStack()
   const keep: Keep = (part) =>
@@ -45,18 +45,11 @@ async function createPortals(
   return created
 }
 
-/** The agents know the portals, and are registered after them. */
-const findAgent: ConstructorParameters<typeof Gate>[1]['findAgent'] = (
-  token,
-  resource,
-  request,
-) => {
-  const check = request as FastifyRequest
-  return check.server.agents.find(token, resource, check)
-}
+type AgentFinder = Pick<ConstructorParameters<typeof Gate>[1], 'findAgent'>
+type PortalDeps = ProviderDeps & AgentFinder
 
-function createPortal(config: PortalConfig, lifetime: number, deps: ProviderDeps, keep: Keep) {
-  const { clock, log } = deps
+function createPortal(config: PortalConfig, lifetime: number, deps: PortalDeps, keep: Keep) {
+  const { clock, log, findAgent } = deps
   const gate = keep(
     new Gate(config, { now: clock.now, elapsed: () => performance.now(), log, findAgent }),
   )
@@ -164,16 +157,16 @@ export function portalOf({ params, server }: FastifyRequest): Portal {
 type PortalsConfig = Pick<ForwardAuthConfig, 'portals' | 'session' | 'domains'>
 
 /** `createFetch` connects to providers and clients. */
-export type PortalsOptions = PortalsConfig & Pick<ProviderDeps, 'createFetch'>
+export type PortalsOptions = PortalsConfig & Pick<PortalDeps, 'createFetch' | 'findAgent'>
 
 /**
  * Decorates the app with its portals and their providers, which are contacted when they are needed.
  * After a reload, replaced providers have some time to finish their logins.
  */
 export const portals = fp<PortalsOptions>(
-  async (app: FastifyInstance, { createFetch, ...config }) => {
+  async (app: FastifyInstance, { createFetch, findAgent, ...config }) => {
     const { clock, log } = app
-    const deps = { clock, log, createFetch }
+    const deps = { clock, log, createFetch, findAgent }
     const current = new Map(await createPortals(config, deps))
     const replaced = new Set<Portals>()
 
