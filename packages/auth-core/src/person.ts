@@ -50,7 +50,12 @@ function refuse(error: unknown): never {
   throw new AuthError('AUTH_ASSERTION_INVALID', { detail: `${code}: ${detail}`, cause: error })
 }
 
-/** Their `typ` keeps them apart from all other tokens of the portal (RFC 8725 section 3.11). @param audience - origins of the app */
+/**
+ * The assertions of a portal of forward-auth, with the person that each is about. Their `typ` keeps
+ * them apart from all other tokens of the portal (RFC 8725 section 3.11).
+ *
+ * @param audience - origins of the application
+ */
 function assertionsOf(keys: IssuerKeys, audience: readonly string[]): TokenSource<Profile> {
   return {
     issuer: keys.issuer,

@@ -39,7 +39,11 @@ export abstract class Principal {
     this.#settings = settings
   }
 
-  /** The reason why the principal is not admitted at all. @param purpose - the policies that the route is for; undefined if not known */
+  /**
+   * Finds the reason why the principal is not admitted at all; undefined if they are.
+   *
+   * @param purpose - the policies that the route is known to be for; undefined if that is not known
+   */
   abstract refusal(host: Host, purpose: readonly Policy[] | undefined): Refusal | undefined
 
   /** Whether the condition of a policy holds. The last result is kept, unless it depends on what the request calls. */

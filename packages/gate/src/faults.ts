@@ -20,7 +20,12 @@ import { checkCallers, checkKeys, checkNames, checkResources } from './program-f
 import { pathsBelow } from './programs.ts'
 import { ANY_TOOL, ANYONE, SIGNED_IN, shadowedRules } from './rules.ts'
 
-/** Rules that the schema does not express. @param earlier - the resources of other gates: a URL has one document of metadata */
+/**
+ * Rules for the options of a gate that their schema does not express.
+ *
+ * @param domains - canonical names of the cookie domains
+ * @param earlier - the resources of other gates: a URL has one document of metadata
+ */
 export function gateRules(
   domains: readonly string[],
   earlier: readonly ResourceConfig[],

@@ -242,7 +242,12 @@ function invalid(source: string, what: string, { scheme, host, target }: Unvalid
 /** Names that {@link foldName} leaves as they are, but for upper case. */
 const UNFOLDED = /^[a-z0-9-]*$/i
 
-/** Makes a guard, which throws FWA_HEADER_ALIAS, against other spellings of headers. @param names - in lower case */
+/**
+ * Makes a guard against other spellings of headers, which proxies let through.
+ *
+ * @param names - in lower case
+ * @returns a function of names and values in turn that throws FWA_HEADER_ALIAS
+ */
 export function createAliasGuard(
   names: readonly string[],
 ): (rawHeaders: readonly string[]) => void {

@@ -40,7 +40,11 @@ export function foldName(name: string): string {
   return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-')
 }
 
-/** What the headers of a request may replace before an app reads it. @param proxyHeader - set by the proxy, in lower case */
+/**
+ * Finds out what the headers of a request may replace before an app reads it, in any spelling.
+ *
+ * @param proxyHeader - a header that the proxy sets for the check, in lower case
+ */
 export function readOverrides(headers: IncomingHttpHeaders, proxyHeader?: string) {
   const clientHeaders = Object.keys(headers).filter((name) => name !== proxyHeader)
   const names = new Set(clientHeaders.map(foldName))

@@ -168,7 +168,12 @@ export function createHostHeader<Config extends { readonly header: string; hosts
   return { ...config, header: config.header.toLowerCase(), isFor: compileHosts(config.hosts) }
 }
 
-/** Every configured header, empty if it has no value, so that none of the client reaches the app. Those that change are empty. */
+/**
+ * The headers of a 200: every configured header, empty if there is no value, so that no header of
+ * the client's own reaches the app. Those that change are empty.
+ *
+ * @param identity - undefined for a request without one: all configured headers are empty
+ */
 export function checkHeaders(
   { headers, dynamicHeaders }: HeaderSettings,
   identity: Identity | undefined,

@@ -296,7 +296,10 @@ const FUNCTIONS = ['has', ...Object.keys(HANDLERS).map((signature) => signature.
 const METHODS = ['contains', 'startsWith', 'endsWith', 'size']
 const OPERATORS = ['[]', '==', '!=', '<', '<=', '>', '>=', 'in', '&&', '||', '?:', 'list']
 
-/** Parses CEL limited to comparison, logic, lists, and what is listed above: the cost of the rest is not bounded by its length. */
+/**
+ * Parses a condition: CEL limited to comparison, logic, lists and the functions and methods above.
+ * The cost of loops, arithmetic and patterns is not bounded by the length of the condition.
+ */
 function parseCondition(source: string, context: 'person' | 'request') {
   if (source.length > MAX_LENGTH)
     throw new ProfileError(

@@ -53,7 +53,12 @@ const ID_TOKEN_MARKS = [
   ['typ', 'ID'],
 ] as const
 
-/** Refuses a token for another purpose than an API (RFC 8725 section 3.12), which may have the same audience. @throws AuthError */
+/**
+ * Refuses a token that was issued for another purpose than access to an API (RFC 8725 section 3.12).
+ * An issuer may sign such tokens with the same key, for the same audience.
+ *
+ * @throws AuthError AUTH_TOKEN_TYPE
+ */
 function checkPurpose(claims: Claims): void {
   const mark =
     OTHER_PURPOSE.find((claim) => claim in claims) ??
@@ -61,7 +66,12 @@ function checkPurpose(claims: Claims): void {
   if (mark !== undefined) throw wrongPurpose(mark)
 }
 
-/** Of claims that have passed {@link checkClaims}. Without `iat`, the time that is left counts. @throws AuthError */
+/**
+ * Refuses a token that is valid for longer than `max`, in milliseconds. Without `iat` the time that is
+ * left counts. The claims have passed {@link checkClaims}.
+ *
+ * @throws AuthError AUTH_TOKEN_LIFETIME
+ */
 function checkLifetime(claims: Claims, max: number, now: number): void {
   const lifetime = (readTime(claims, 'exp') ?? 0) - (readTime(claims, 'iat') ?? now)
   if (lifetime > max)

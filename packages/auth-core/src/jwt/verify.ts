@@ -12,7 +12,12 @@ export interface TokenSource<T> {
   readonly algorithms: readonly string[]
   /** Whether the header `typ` is one of this kind of token. */
   isTyped(typ: unknown): boolean
-  /** Checks the claims of a token whose signature is verified. @param now - milliseconds since the epoch @throws AuthError */
+  /**
+   * Checks the claims of a token whose signature is verified.
+   *
+   * @param now - milliseconds since the epoch
+   * @throws AuthError
+   */
   admit(claims: Claims, now: number): Admitted<T>
 }
 

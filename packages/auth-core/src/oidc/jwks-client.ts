@@ -108,7 +108,10 @@ export class JwksClient {
     return { url, headers: url.origin === new URL(issuerUrl).origin ? headers : {} }
   }
 
-  /** OpenID Connect Discovery 1.0 section 4. The document must name exactly this issuer, which get-jwks does not check. */
+  /**
+   * Asks the issuer where its keys are (OpenID Connect Discovery 1.0 section 4). The document must name
+   * exactly this issuer, which get-jwks does not check.
+   */
   async #discover(headers: Record<string, string>): Promise<URL> {
     const { issuerUrl, allowHttp = false } = this.#issuer
     const url = `${issuerUrl.replace(/\/$/, '')}/.well-known/openid-configuration`

@@ -61,8 +61,7 @@ export class Authorities {
   readonly #options: AuthorityOptions
   readonly #deps: AuthorityDeps
   readonly #line: Line
-  /** `undefined` for an intermediate of the operator without its root. */
-  root: StoredAuthority | undefined
+  #root: StoredAuthority | undefined
 
   constructor(
     options: AuthorityOptions,
@@ -73,12 +72,17 @@ export class Authorities {
     this.#options = options
     this.#deps = deps
     this.#line = line
-    this.root = root
+    this.#root = root
+  }
+
+  /** `undefined` for an intermediate of the operator without its root. */
+  get root(): StoredAuthority | undefined {
+    return this.#root
   }
 
   /** Opens the operator's root or the stored one, which is made at need. */
   async openRoot(): Promise<void> {
-    this.root = await this.#openRoot()
+    this.#root = await this.#openRoot()
   }
 
   async #openRoot(): Promise<StoredAuthority | undefined> {
@@ -141,7 +145,7 @@ export class Authorities {
    * One that ends with its root is as good as it gets.
    */
   isReplaceable(authority: Authority): boolean {
-    const root = this.root?.authority
+    const root = this.#root?.authority
     if (!root) return false
     const { leafLifetime, maxLifetime = leafLifetime } = this.#options
     const now = this.#deps.clock.now()
@@ -161,7 +165,7 @@ export class Authorities {
   /** Recreates the CRL of the root if a clock that was ahead dated it and the root's key is available. */
   async repairRootCrl(intermediate: Authority): Promise<void> {
     const { store, clock } = this.#deps
-    const root = this.root
+    const root = this.#root
     const list = root && (await store.findCrl(root.id))
     if (!list || hasBegun({ notBefore: list.thisUpdate ?? 0 }, clock.now())) return
     if (!hasBegun(root.authority.info, clock.now())) return
@@ -171,7 +175,7 @@ export class Authorities {
 
   /** A new intermediate; none while the root is invalid and there are others. */
   async #createUnlessRootIsInvalid(stored: readonly StoredAuthority[]) {
-    const root = this.root?.authority
+    const root = this.#root?.authority
     const now = this.#deps.clock.now()
     const isInvalid = root && !(hasBegun(root.info, now) && root.ends > now + HOUR)
     return isInvalid && stored.length > 0 ? undefined : this.#createIntermediate()
@@ -179,7 +183,7 @@ export class Authorities {
 
   /** A new intermediate, or `undefined` while the key of the root is offline. */
   async #createIntermediate(): Promise<StoredAuthority | undefined> {
-    const signer = this.root && (await this.#withKey(this.root))
+    const signer = this.#root && (await this.#withKey(this.#root))
     if (!signer) return undefined
     const { name } = this.#options
     const now = this.#deps.clock.now()
@@ -203,7 +207,7 @@ export class Authorities {
   }
 
   async #intermediatesOf(rows: readonly AuthorityRecord[]): Promise<readonly StoredAuthority[]> {
-    const roots = [...(this.root ? [this.root] : []), ...rootsOf(rows)]
+    const roots = [...(this.#root ? [this.#root] : []), ...rootsOf(rows)]
     const kept = rows.filter(({ role, sealedKey }) => role === this.#line.role && sealedKey)
     return Promise.all(
       kept.map(async (row) => {

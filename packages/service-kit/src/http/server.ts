@@ -238,7 +238,10 @@ export function createTrust(trustedProxies: readonly string[] = LOOPBACK_NETWORK
     return authorized === true || isProxy(remoteAddress)
   }
 
-  /** That of an untrusted peer, else the first untrusted hop from the right of `X-Forwarded-For`; undefined if that is unreadable. */
+  /**
+   * The address of the client: that of an untrusted peer itself, else the first untrusted hop from
+   * the right of `X-Forwarded-For`. Undefined if the chain is missing or unreadable.
+   */
   function clientIp({ socket, headers }: ForwardedFor): string | undefined {
     if (!trusts(socket)) return parseIp(socket.remoteAddress ?? '')?.text
     // Node joins the values of several headers.

@@ -75,7 +75,12 @@ interface HttpAnswer {
   readonly payload: string
 }
 
-/** A request that may pass loses its session cookies and identity headers. @param identity - undefined if there is no portal */
+/**
+ * The response to Envoy. A request that may pass loses its session cookies, and every identity header
+ * that it came with.
+ *
+ * @param identity - names of the identity headers of the portal; undefined if there is no portal
+ */
 export function toResponse(
   { statusCode, headers, payload }: HttpAnswer,
   identity: readonly string[] | undefined,
