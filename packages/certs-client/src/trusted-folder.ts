@@ -6,6 +6,7 @@ import { ClientError } from './errors.ts'
  * Refuses a folder that somebody else than root and this user may change, or replace by way of a folder above it: they
  * could lead what is done there to the files of others. What nobody else can change stays as it was looked at.
  * What does not exist yet is not refused.
+ *
  * @throws ClientError CERT_CLIENT_FILES, NodeJS.ErrnoException
  */
 export function requireTrusted(path: string): void {

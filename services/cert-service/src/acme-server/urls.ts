@@ -8,6 +8,7 @@ const DIRECTORY = '/acme/directory'
 /**
  * Refuses a host that is not ours: a request that was signed for somebody else's server could be sent on to this one
  * (RFC 8555 section 6.4). Ours are those of this server and of its certificate, and whichever a trusted proxy leads here.
+ *
  * @throws AcmeProblem `malformed`
  */
 export function requireOwnHost({ raw: { socket }, host, server }: FastifyRequest): void {

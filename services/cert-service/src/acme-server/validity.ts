@@ -15,6 +15,7 @@ const TIME = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)
 /**
  * Reads when the certificate of an order is to end (RFC 8555 section 7.4), in ms since the epoch, to the second. A
  * certificate begins when it is issued, so a beginning alone is of no use. What Go writes for no time is none.
+ *
  * @throws AcmeProblem `malformed`
  */
 export function readValidity(

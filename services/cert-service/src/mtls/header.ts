@@ -14,6 +14,7 @@ export const READERS: Readonly<Record<Encoding, (value: string) => Buffer | unde
 /**
  * Finds the value of a header that has to be there once and in one spelling, as software that takes `_`
  * for `-` would read another one; false if it is there otherwise.
+ *
  * @param rawHeaders - names and values, in turn
  */
 export function findOnce(rawHeaders: readonly string[], name: string): string | false | undefined {

@@ -93,26 +93,26 @@ async function runIn(folder: string, program: DnsProgram, signal: AbortSignal): 
   })
   // The program need not read its standard input.
   child.stdin?.on('error', () => {}).end(stdin)
-  const status = await exitOf(child).finally(() => {
+  const { status, isWhole } = await exitOf(child).finally(() => {
     limit.removeEventListener('abort', kill)
     kill()
   })
   signal.throwIfAborted()
   if (status === 0) return
   const how = limit.aborted ? `was not done within ${timeout / 1_000} s` : `ended with ${status}`
-  const detail = lastLine(output, program.secrets)
+  const detail = lastLine(output, isWhole, program.secrets)
   throw new AcmeError('ACME_DNS_PROVIDER', `${file} ${how}${detail && `: ${detail}`}`)
 }
 
-/** Waits for the end of the program and its output, and gives the exit code or signal. */
-async function exitOf(child: ChildProcess): Promise<number | string> {
+/** Waits for the end of the program and its output: the exit code or signal, and whether the output came to its end. */
+async function exitOf(child: ChildProcess) {
   const closed = once(child, 'close')
   try {
     const [code, signal] = await once(child, 'exit')
     // A process that it left running may hold its output open.
-    await Promise.race([closed, delay(1_000)])
+    const isClosed = await Promise.race([closed.then(() => true), delay(1_000, false)])
     child.stderr?.destroy()
-    return code ?? signal
+    return { status: code ?? signal, isWhole: isClosed && code !== null }
   } catch (cause) {
     closed.catch(() => {})
     return cannotRun(child.spawnfile, cause)
@@ -129,13 +129,15 @@ function killGroup({ pid }: ChildProcess): void {
   if (pid !== undefined) attempt(() => process.kill(-pid, 'SIGKILL'))
 }
 
-function lastLine(output: string, secrets: readonly string[]): string {
-  const lines = stripVTControlCharacters(output).trimEnd().split('\n')
-  // The part that was cut off may end in the middle of a secret.
-  if (lines.length === 1 && output.length === MAX_OUTPUT) return ''
+function lastLine(output: string, isWhole: boolean, secrets: readonly string[]): string {
+  const lines = stripVTControlCharacters(output).split('\n')
+  // A line that was cut off may begin or end in the middle of a secret.
+  if (output.length === MAX_OUTPUT) lines.shift()
+  if (!isWhole) lines.pop()
+  const last = lines.findLast((line) => line.trim() !== '') ?? ''
   const parts = secrets.flatMap((secret) => secret.split('\n')).filter(Boolean)
   // Longest first, because one may be a prefix of another.
   parts.sort((a, b) => b.length - a.length)
-  const line = parts.reduce((text, secret) => text.replaceAll(secret, '***'), lines.at(-1) ?? '')
+  const line = parts.reduce((text, secret) => text.replaceAll(secret, '***'), last.trimEnd())
   return line.replace(/[^ -~]+/g, ' ').slice(0, MAX_REASON)
 }

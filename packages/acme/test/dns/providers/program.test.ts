@@ -132,6 +132,21 @@ const FAILURES: [title: string, program: string, message: RegExp | string][] = [
     `{ for i in $(seq 999); do printf -- -canary-1; done } >&2; exit 1`,
     / ended with 1$/,
   ],
+  [
+    'a line that is cut at both ends',
+    `{ for i in $(seq 999); do printf -- -canary-1; done; echo; printf canary; } >&2; kill -TERM $$`,
+    / ended with SIGTERM$/,
+  ],
+  [
+    'a line that a signal cuts within a secret',
+    'echo first >&2; printf canary >&2; kill -TERM $$',
+    / ended with SIGTERM: first$/,
+  ],
+  [
+    'a line that its own process may go on with',
+    'echo first >&2; printf canary >&2; setsid sleep 5 & exit 1',
+    / ended with 1: first$/,
+  ],
   ['a signal', 'kill -TERM $$', / ended with SIGTERM$/],
 ]
 
