@@ -145,10 +145,11 @@ t.test('a change is confirmed when listeners are done, and told again if one fai
   const confirmed = a.awaitReplicas().finally(() => {
     isConfirmed = true
   })
-  await until(() => told === 1)
+  // A notification may make it read again before the next look.
+  await until(() => told >= 1)
   // It makes the other one read at once.
   await a.addCertificate(newCertificate({ requestKey: 'y' }), newAudit())
-  await until(() => told === 2)
+  await until(() => told >= 2)
   t.notOk(isConfirmed)
   finish()
   t.same(await confirmed, [])
