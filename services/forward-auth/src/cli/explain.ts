@@ -15,7 +15,7 @@ import { readForwarded } from '../check/check.ts'
 import { codeOf } from '../check/check-answers.ts'
 import { isRead, requireSecure } from '../check/hops.ts'
 import type { ForwardAuthConfig, PortalConfig } from '../config/schema.ts'
-import { createClient } from '../doctor/client.ts'
+import { createClient, type HttpClient } from '../doctor/client.ts'
 import { createMcpClient, listTools } from '../doctor/mcp-client.ts'
 import { ERRORS, type FwaError, STATUS_OF } from '../errors.ts'
 import { callOf, readMessage } from '../mcp-proxy/message.ts'
@@ -86,9 +86,15 @@ async function explainTools(
 ): Promise<string[]> {
   if (options.tool !== undefined) throw new UsageError('explain takes --tool or --server')
   const url = URL.parse(server)
-  if (!url) throw new UsageError(`--server must be the URL of an MCP server, not ${server}`)
+  if (!url || !/^https?:$/.test(url.protocol))
+    throw new UsageError(`--server must be the URL of an MCP server, not ${server}`)
   const lines: string[] = []
-  for (const tool of await listTools(createMcpClient(url, createClient()))) {
+  const client = createClient()
+  const ask: HttpClient = (...request) =>
+    client(...request).catch((cause) => {
+      throw new UsageError(`${server} cannot be asked: ${cause.message}`, { cause })
+    })
+  for (const tool of await listTools(createMcpClient(url, ask))) {
     const { rules, answer } = await explainRequest({ ...options, tool }, scene)
     const explained = options.as === undefined ? rules : [...rules, ...answer]
     lines.push(printable(tool), ...explained.map((line) => `  ${line}`))

@@ -383,7 +383,10 @@ t.test('an MCP server that lists its tools in pages, with odd names, or not at a
         name,
       )
   }
-  await t.rejects(ask(t, undefined, { server: 'notes' }), { message: /must be the URL of an MCP/ })
+  for (const server of ['notes', 'ftp://notes.example.com/'])
+    await t.rejects(ask(t, undefined, { server }), { message: /must be the URL of an MCP/ })
+  const closed = { server: 'http://127.0.0.1:1/mcp' }
+  await t.rejects(ask(t, undefined, closed), { message: /mcp cannot be asked: connect ECONNREF/ })
   const both = { tool: 'x', server: 'http://127.0.0.1:1/' }
   await t.rejects(ask(t, undefined, both), { message: /takes --tool or --server/ })
 })
