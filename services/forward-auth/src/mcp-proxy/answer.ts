@@ -51,10 +51,13 @@ export class AnswerReader {
   }
 
   /** An answer in JSON. One that is too long is not read. */
-  async whole({ status, body }: UpstreamAnswer): Promise<string | Readable> {
+  async whole({ status, body }: UpstreamAnswer): Promise<Buffer | Readable> {
     if (status >= 400) this.#outcome = 'failed'
     const whole = await readWhole(body)
-    return typeof whole === 'string' ? this.#read(whole) : whole
+    if (!Buffer.isBuffer(whole)) return whole
+    const text = whole.toString()
+    const changed = this.#read(text)
+    return changed === text ? whole : Buffer.from(changed)
   }
 
   /** A stream of events. */
@@ -115,7 +118,7 @@ export class AnswerReader {
 }
 
 /** Reads an answer, or gives one that is too long as a stream. */
-async function readWhole(body: AsyncIterable<Uint8Array>): Promise<string | Readable> {
+async function readWhole(body: AsyncIterable<Uint8Array>): Promise<Buffer | Readable> {
   const iterator = body[Symbol.asyncIterator]()
   const chunks: Uint8Array[] = []
   let length = 0
@@ -124,7 +127,7 @@ async function readWhole(body: AsyncIterable<Uint8Array>): Promise<string | Read
       const message = 'the answer of the MCP server was cut off'
       throw new FwaError('FWA_UPSTREAM_FAILED', message, { cause })
     })
-    if (done) return Buffer.concat(chunks).toString()
+    if (done) return Buffer.concat(chunks)
     chunks.push(value)
     length += value.length
   }

@@ -151,3 +151,15 @@ t.test('long answers pass', async (t) => {
     t.ok(body.endsWith(sent), type)
   }
 })
+
+t.test('answers that are no UTF-8 pass byte for byte', async (t) => {
+  const sent = Buffer.concat([Buffer.from('{"text":"'), Buffer.from([0xe9, 0xff, 0x00])])
+  for (const type of ['application/json', 'text/plain; charset=iso-8859-1', 'image/png']) {
+    const port = await startServer(t, (_, response) =>
+      response.writeHead(200, { 'content-type': type }).end(sent),
+    )
+    const { send } = await startProxy(t, port)
+    const { rawPayload } = await send(oldToolCall('read_note'), { headers: OLD })
+    t.same(rawPayload, sent, type)
+  }
+})
