@@ -15,7 +15,7 @@ import { readForwarded } from '../check/check.ts'
 import { codeOf } from '../check/check-answers.ts'
 import { isRead, requireSecure } from '../check/hops.ts'
 import type { ForwardAuthConfig, PortalConfig } from '../config/schema.ts'
-import { createClient, type HttpClient } from '../doctor/client.ts'
+import { createClient } from '../doctor/client.ts'
 import { createMcpClient, listTools } from '../doctor/mcp-client.ts'
 import { ERRORS, type FwaError, STATUS_OF } from '../errors.ts'
 import { callOf, readMessage } from '../mcp-proxy/message.ts'
@@ -89,12 +89,7 @@ async function explainTools(
   if (!url || !/^https?:$/.test(url.protocol))
     throw new UsageError(`--server must be the URL of an MCP server, not ${server}`)
   const lines: string[] = []
-  const client = createClient()
-  const ask: HttpClient = (...request) =>
-    client(...request).catch((cause) => {
-      throw new UsageError(`${server} cannot be asked: ${cause.message}`, { cause })
-    })
-  for (const tool of await listTools(createMcpClient(url, ask))) {
+  for (const tool of await listTools(createMcpClient(url, createClient()))) {
     const { rules, answer } = await explainRequest({ ...options, tool }, scene)
     const explained = options.as === undefined ? rules : [...rules, ...answer]
     lines.push(printable(tool), ...explained.map((line) => `  ${line}`))

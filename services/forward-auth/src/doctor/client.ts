@@ -54,8 +54,9 @@ export function createClient({ address, ca, insecure = false }: ClientOptions = 
     })
 }
 
-function explain(error: NodeJS.ErrnoException, { host }: URL): Error {
-  if (!/ISSUER|SELF_SIGNED|LEAF_SIGNATURE/.test(error.code ?? '')) return error
+function explain(error: NodeJS.ErrnoException, { host, href }: URL): Error {
+  if (!/ISSUER|SELF_SIGNED|LEAF_SIGNATURE/.test(error.code ?? ''))
+    return new Error(`${href} cannot be asked: ${error.message}`, { cause: error })
   const text = `${host} has a certificate of an unknown CA (${error.code}): name the CA with --ca ca.pem`
   return new Error(text, { cause: error })
 }
