@@ -1,5 +1,6 @@
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { withOther } from '../../../../scripts/test/with-other.ts'
 import { attribute, hrefsIn, named, text } from '../pages/read.ts'
 import { AUTH, goalOf, MAIN, SCRIPT, signIn, signInUrl } from '../portal/kit.ts'
 import { BROWSER } from '../shapes.ts'
@@ -138,7 +139,7 @@ t.test('a form counts once, in its session, for its call, from our page', async 
   const table: [why: string, browser: typeof ada, id: string, form: string, status: number][] = [
     ['of another session', second, id, form, 404],
     ['of another call', ada, otherId, form, 404],
-    ['changed', ada, id, `${form.slice(0, -2)}AA`, 404],
+    ['changed', ada, id, withOther(form, -3), 404],
     ['empty', ada, id, '', 404],
     ['of the page of another call', ada, id, formIn((await open(ada, otherId)).body)!, 404],
     ['of a call that is not known', ada, 'x'.repeat(43), form, 404],

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { withOther } from '../../../../scripts/test/with-other.ts'
 import { ERRORS } from '../../src/errors.ts'
 import { textsIn } from '../../src/pages/languages.ts'
 import { TICKET } from '../../src/session/hop.ts'
@@ -278,10 +279,7 @@ const MISFITS: Readonly<
 > = {
   'a character changed': {
     isBurnt: false,
-    by: (_, who, url) => ({
-      who,
-      url: url.slice(0, -9) + (url.at(-9) === 'A' ? 'B' : 'A') + url.slice(-8),
-    }),
+    by: (_, who, url) => ({ who, url: withOther(url, -9) }),
   },
   'made up': { isBurnt: false, by: (_, who) => ({ who, url: `${WANTED}&${TICKET}=made-up` }) },
   empty: { isBurnt: false, by: (_, who) => ({ who, url: `${WANTED}&${TICKET}=` }) },

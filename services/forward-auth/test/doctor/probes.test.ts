@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { withOther } from '../../../../scripts/test/with-other.ts'
 import { createProbe, PROBE_MARK, REPORT_PATH } from '../../src/doctor/probes.ts'
 import { deriveKeys, sealValue } from '../../src/keys/key-ring.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
@@ -117,7 +118,7 @@ t.test('only who holds a valid token reads a report', async (t) => {
     ['of another key', createProbe(foreign, clock.now())],
     ['of another purpose', sealValue(clock.now() + MINUTE, app.keys.login, 'probe')],
     ['of a longer life', createProbe(app.keys.login, clock.now() + 1)],
-    ['with other bits', `${token.slice(0, -2)}AA`],
+    ['with other bits', withOther(token, -3)],
     ['cut off', token.slice(0, -1)],
   ]
   for (const [what, wrong] of table) {

@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { withOther } from '../../../../scripts/test/with-other.ts'
 import { endTarget } from '../../src/account/end.ts'
 import { oldToolCall, toolCall, VERSION } from '../helpers/mcp-requests.ts'
 import { startToolServer } from '../helpers/tool-servers.ts'
@@ -197,7 +198,7 @@ t.test(
       { result: Record<string, string> },
     ]
     const state = result.requestState ?? ''
-    const flipped = `${state.slice(0, -2)}${state.endsWith('A') ? 'B' : 'A'}${state.slice(-1)}`
+    const flipped = withOther(state, -3)
     for (const foreign of ['of the server', flipped, ''])
       t.match(messagesIn(await later(send(withState(foreign)))), [{ result: { isError: true } }])
     t.match(messagesIn(await later(send(withState(state, { id: 2 })), 2)), [

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
+import { withOther } from '../../../../scripts/test/with-other.ts'
 import { attribute, named } from '../pages/read.ts'
 import { MAIN } from '../portal/kit.ts'
 import {
@@ -70,7 +71,7 @@ t.test('authorization code injection (4.5)', async (t) => {
     ['of another client', { client_id: EVIL }, 'invalid_grant'],
     ['at another redirect URI', { redirect_uri: `${REDIRECT}/2` }, 'invalid_grant'],
     ['for another resource', { resource: OTHER }, 'invalid_target'],
-    ['changed', { code: `${code?.slice(0, -2)}AA` }, 'invalid_grant'],
+    ['changed', { code: withOther(code ?? '', -3) }, 'invalid_grant'],
     ['made up', { code: 'a'.repeat(200) }, 'invalid_grant'],
   ]
   for (const [title, changes, error] of table) {
