@@ -69,6 +69,12 @@ export class Ca {
   root = (): Uint8Array | undefined =>
     this.#current.authority.anchor ?? this.#root?.authority.certificate
 
+  /** The roots to trust, DER: first the one that signs. None if the operator brought an intermediate without its root. */
+  roots = (): readonly Uint8Array[] => {
+    const root = this.root()
+    return root ? [root] : []
+  }
+
   /** Returns the root that has signed the last certificate of a chain, DER; `undefined` for that of another CA. */
   rootAbove = ({ certificate, chain }: Pick<CertificateRecord, 'certificate' | 'chain'>) => {
     const root = this.root()
