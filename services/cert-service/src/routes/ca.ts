@@ -1,17 +1,33 @@
+import { hash } from 'node:crypto'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { answerHttp01 } from '@gatehouse/acme'
 import { parseCertificate, toPem } from '@gatehouse/pki'
+import { hasTag } from '@gatehouse/service-kit/http'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { CertError } from '../errors.ts'
-import { problemAnswers } from '../schemas.ts'
+import { emptyAnswer, problemAnswers } from '../schemas.ts'
 
 const PEM = 'application/pem-certificate-chain'
 const CRL = 'application/pkix-crl'
+const CACHE_CONTROL = 'public, max-age=300'
 /** Sent as it is. */
 const FileSchema = Type.Unsafe<string | Uint8Array>({ type: 'string', format: 'binary' })
 
-const ROOT = documented('The root certificate for clients to trust', PEM)
+const BUNDLE = documented('The roots for clients to trust, the one that signs first', PEM)
+const ROOTS = {
+  ...BUNDLE,
+  querystring: Type.Partial(
+    Type.Object({
+      only: Type.String({
+        pattern: '^([0-9A-Fa-f]{2}:?){32}$',
+        description:
+          'SHA-256 of one of them, in hexadecimal, for programs that take one certificate.',
+      }),
+    }),
+  ),
+  response: { ...BUNDLE.response, 304: emptyAnswer('The client already has them.') },
+}
 const CLIENTS = documented(
   'The root and the intermediates of client certificates, for servers that verify clients',
   PEM,
@@ -32,10 +48,20 @@ const LIST = {
 
 /** The files of the CA, `GET /ca/root.pem` and the others, without authentication. */
 export const caRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  app.get('/ca/root.pem', { schema: ROOT }, async (_request, reply) => {
-    const root = app.ca.root()
-    if (!root) throw new CertError('CERT_NOT_FOUND', 'the root of this CA is kept elsewhere')
-    return send(reply, PEM, toPem('CERTIFICATE', root))
+  app.get('/ca/root.pem', { schema: ROOTS }, async (request, reply) => {
+    const { only } = request.query
+    const sha256 = only?.replaceAll(':', '').toLowerCase()
+    const roots = app.ca.roots()
+    if (roots.length === 0)
+      throw new CertError('CERT_NOT_FOUND', 'the root of this CA is kept elsewhere')
+    const chosen = roots.filter((der) => !sha256 || hash('sha256', der) === sha256)
+    if (chosen.length === 0)
+      throw new CertError('CERT_NOT_FOUND', 'this CA has no root with that SHA-256')
+    const bundle = chosen.map((der) => toPem('CERTIFICATE', der)).join('')
+    const etag = `"${hash('sha256', bundle)}"`
+    reply.header('etag', etag)
+    if (!hasTag(request, etag)) return send(reply, PEM, bundle)
+    return reply.code(304).header('cache-control', CACHE_CONTROL).send()
   })
   app.get('/ca/intermediate.pem', { schema: INTERMEDIATE }, async (_request, reply) =>
     send(reply, PEM, toPem('CERTIFICATE', app.ca.intermediate().certificate)),
@@ -73,7 +99,7 @@ export const challengeRoute: FastifyPluginAsyncTypebox = async (app) => {
 }
 
 function send(reply: FastifyReply, type: string, body: string | Uint8Array): FastifyReply {
-  return reply.type(type).header('cache-control', 'public, max-age=300').send(body)
+  return reply.type(type).header('cache-control', CACHE_CONTROL).send(body)
 }
 
 function documented(summary: string, type: string) {
