@@ -268,6 +268,7 @@ export function certificatesOn(
       chain,
       checkAt,
       madeRan: ran,
+      probeAt: entry.at,
       // An ACME client that renews may be of another caller than the one before.
       askedBy: askedBy ?? (isOfClient ? entry.actor : replaced?.askedBy),
     }

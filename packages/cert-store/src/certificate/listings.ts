@@ -2,9 +2,10 @@ import type { Engine } from '@gatehouse/store'
 import { LRUCache } from 'lru-cache'
 import { orderOf } from '../orders/order-record.ts'
 import { isDescending, NO_END } from '../port/listing.ts'
+import { notServed } from '../port/probes.ts'
 import type { Listing, ListOrder, ListPage, Position, Search, Tally } from '../port/records.ts'
 import type { Listings } from '../port/store.ts'
-import { isCovered } from '../schema/coverage.ts'
+import { CLIENT_ISSUER, isCovered } from '../schema/coverage.ts'
 import { IDS, TEXTS } from '../schema/sql.ts'
 import { ORDERS } from '../schema/tables.ts'
 import type { SelectCertificates } from './certificates.ts'
@@ -32,6 +33,12 @@ const FIRST_NAME = '(names::json->>0)'
 const FAILING = `
   SELECT held.id FROM orders JOIN certificates AS held
     ON held.request_key = orders.request_key AND held.is_current WHERE orders.status = 'failed'`
+/** The current certificates of servers one of whose names is served by another one. */
+const unserved = (now: string) => `
+  SELECT held.id FROM probes JOIN certificates AS held ON held.domain = probes.name AND held.is_current
+  WHERE ${notServed(now)} AND held.issuer <> '${CLIENT_ISSUER}'
+  UNION SELECT certificate FROM probes JOIN certificate_names ON certificate_names.name = probes.name
+  WHERE ${notServed(now)}`
 const IS_FINE = `id NOT IN (${FAILING})`
 /** The failed orders of request keys that have no current certificate. */
 const IS_WITHOUT = `
@@ -220,6 +227,7 @@ function conditionsOf(
     due: [lives, few(isDue), IS_FINE],
     unrenewed: [lives, few('renew_at IS NULL'), IS_FINE],
     ended: [few(`not_after <= ${now}`), IS_FINE],
+    unserved: [`id IN (${unserved(now)})`],
     covered: [few(`(renew_at IS NULL OR ${isDue}) AND ${isCovered('any')}`)],
   }[state]
 }

@@ -1,7 +1,8 @@
 import { type Engine, indexable, type RowOf, type Transaction } from '@gatehouse/store'
 import { type CertificateRecord, NAME_PAGE, type Renewals } from '../port/store.ts'
+import { CLIENT_ISSUER } from '../schema/coverage.ts'
 import { DAY, IDS, MAX_ROWS } from '../schema/sql.ts'
-import { type CERTIFICATES, PUT_OFF } from '../schema/tables.ts'
+import { type CERTIFICATES, IS_PROBED, PUT_OFF } from '../schema/tables.ts'
 import {
   addTransitions,
   BEGINNING,
@@ -19,6 +20,10 @@ const UNCHECKED = `
   WHERE is_current AND check_at IS NOT NULL AND check_at <= $1 AND renew_at IS NOT NULL
   ORDER BY check_at LIMIT $2 FOR UPDATE SKIP LOCKED`
 const CHECK_LATER = `UPDATE certificates SET check_at = $2 ${BY_IDS}`
+const UNPROBED = `
+  SELECT id FROM certificates WHERE ${IS_PROBED} AND probe_at <= $1 AND issuer <> '${CLIENT_ISSUER}'
+  ORDER BY probe_at, id LIMIT $2 FOR UPDATE SKIP LOCKED`
+const PROBE_LATER = `UPDATE certificates SET probe_at = $2 ${BY_IDS}`
 const SET_RENEW_AT =
   'UPDATE certificates SET renew_at = $2 WHERE id = $1 RETURNING request_key AS "requestKey"'
 /** A claim ends when its renewal is moved, and work on it does not. */
@@ -55,10 +60,10 @@ interface Bulk {
   readonly condition: string
   /** Its parameters, from `$3` on. */
   readonly values?: readonly number[]
-  readonly column: 'renew_at' | 'check_at' | 'not_before'
+  readonly column: 'renew_at' | 'check_at' | 'probe_at' | 'not_before'
   /** Only times later than this count. */
   readonly from: number
-  readonly set: 'renew_at' | 'check_at'
+  readonly set: 'renew_at' | 'check_at' | 'probe_at'
 }
 
 interface ColumnPosition {
@@ -91,6 +96,20 @@ export function renewalsOn(db: Engine, { audit, select, leases, changes }: Renew
     const works = due.map(({ requestKey, domain }) => ({ requestKey, domain, names: 0 }))
     const claimed = await leases.claim(tx, works)
     return { due, claimed: due.filter(({ requestKey }) => claimed.has(requestKey)) }
+  }
+
+  /** Claims what a statement finds by moving its time, by another one, to when others may have it. */
+  async function claimUntil(
+    find: string,
+    moveTo: string,
+    [now, limit, until]: Parameters<Renewals['claimUnchecked']>,
+  ): Promise<readonly CertificateRecord[]> {
+    const claimSome = async (tx: Transaction) => {
+      const due = await tx.all<Pick<CertificateRecord, 'id' | 'checkAt'>>(find, now, limit)
+      if (due.length > 0) await tx.run(moveTo, listOf(due), until)
+      return due
+    }
+    return listClaimed(await db.transaction(claimSome, { durable: false }))
   }
 
   async function move(change: (tx: Transaction) => Promise<readonly Moved[]>): Promise<void> {
@@ -151,14 +170,8 @@ export function renewalsOn(db: Engine, { audit, select, leases, changes }: Renew
           return listClaimed(claimed)
       }
     },
-    async claimUnchecked(now, limit, until) {
-      const claimSome = async (tx: Transaction) => {
-        const due = await tx.all<Pick<CertificateRecord, 'id' | 'checkAt'>>(UNCHECKED, now, limit)
-        if (due.length > 0) await tx.run(CHECK_LATER, listOf(due), until)
-        return due
-      }
-      return listClaimed(await db.transaction(claimSome, { durable: false }))
-    },
+    claimUnchecked: (...claim) => claimUntil(UNCHECKED, CHECK_LATER, claim),
+    claimUnprobed: (...claim) => claimUntil(UNPROBED, PROBE_LATER, claim),
     setRenewAt: (id, renewAt) =>
       move(async (tx) => {
         const moved = await tx.all<Moved>(SET_RENEW_AT, id, renewAt)
@@ -174,6 +187,11 @@ export function renewalsOn(db: Engine, { audit, select, leases, changes }: Renew
       const from = now + DAY
       await changeAll({ condition: PUT_OFF, column: 'renew_at', from, set: 'renew_at' }, now)
       await changeAll({ condition: IS_CHECKED, column: 'check_at', from, set: 'check_at' }, now)
+      const late = now + 2 * DAY
+      await changeAll(
+        { condition: IS_PROBED, column: 'probe_at', from: late, set: 'probe_at' },
+        now,
+      )
     },
     makeFutureDue: (now) => {
       const which = { condition: IS_MISDATED, values: [now], from: now + MINUTE } as const

@@ -11,6 +11,7 @@ import type { Leases } from '../orders/leases.ts'
 import { limitsOn } from '../orders/limits.ts'
 import { ordersOn, pruneChallenges, pruneOrders } from '../orders/orders.ts'
 import type { Store } from '../port/store.ts'
+import { probesOn } from '../probes.ts'
 import type { SharedChanges } from '../replicas/changes.ts'
 import { agesAt } from '../schema/sql.ts'
 import { keysOn } from '../sealing/keys.ts'
@@ -53,6 +54,7 @@ export function storeOn(db: Engine, { leases, changes }: StoreParts) {
     ...eventsOn(db),
     ...limitsOn(db),
     ...authoritiesOn(db),
+    ...probesOn(db),
     ...keysOn(db),
     ...signInsOn(db),
     acme: acmeServerOn(db, audit),

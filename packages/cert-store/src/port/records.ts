@@ -321,7 +321,7 @@ export interface Scope {
 /** The filter and the order of a listing. */
 export interface Listing extends Scope {
   readonly order: ListOrder
-  readonly state?: CertificateState | 'covered' | undefined
+  readonly state?: CertificateState | 'covered' | 'unserved' | undefined
   /** The name of an issuer. */
   readonly issuer?: string | undefined
   readonly search?: Search | undefined

@@ -1,5 +1,6 @@
 import type { RevocationReason } from '@gatehouse/pki'
 import type { EventStore } from '@gatehouse/service-kit/events'
+import type { Probes } from './probes.ts'
 import type {
   AccountRecord,
   AuditEntry,
@@ -37,6 +38,7 @@ import type {
 import type { Usage } from './usage.ts'
 
 export { CLIENT_ISSUER } from '../schema/coverage.ts'
+export * from './probes.ts'
 export type * from './records.ts'
 export * from './times.ts'
 export type { Usage } from './usage.ts'
@@ -65,6 +67,7 @@ export interface Store
     Events,
     Limits,
     Authorities,
+    Probes,
     KeyStore,
     AuditLog,
     Replicas,
@@ -226,6 +229,8 @@ export interface Renewals {
   claimDue(now: number, limit: number): Promise<readonly CertificateRecord[]>
   /** Claims certificates whose CA is to be asked about their renewal: for other replicas they are due again at `until`. */
   claimUnchecked(now: number, limit: number, until: number): Promise<readonly CertificateRecord[]>
+  /** Claims certificates of servers under whose names it is time to look at what is served, likewise. */
+  claimUnprobed(now: number, limit: number, until: number): Promise<readonly CertificateRecord[]>
   /** Lists at most {@link NAME_PAGE} current certificates that count for a caller and end later than `after`, by their end. */
   listOfCaller(
     askedBy: string,

@@ -23,6 +23,9 @@ export const PUT_OFF = `
   renew_at IS NOT NULL AND account IS NULL
   AND renew_at > coalesce(window_end, not_before + (not_after - not_before) * 2 / 3)`
 
+/** SQL: certificates under whose names it is looked at what is served. */
+export const IS_PROBED = '(is_current OR revoked_at IS NOT NULL)'
+
 const CURRENT = 'WHERE is_current'
 const RENEWED = 'WHERE is_current AND renew_at IS NOT NULL'
 
@@ -69,6 +72,7 @@ export const CERTIFICATES = new Table(
     renewalInfoReadAt: 'integer?', // when that client last asked when to renew it
     renewalRequestedAt: 'integer?', // from when on that client is asked to renew it
     lifetime: 'integer?', // the shortest that was asked for
+    probeAt: 'integer', // when to look at what is served under its names
   },
   {
     also: [
@@ -82,6 +86,7 @@ export const CERTIFICATES = new Table(
       'CREATE INDEX certificates_domain ON certificates (domain, not_after)',
       `CREATE INDEX certificates_due ON certificates (renew_at, id) ${RENEWED} AND account IS NULL`,
       `CREATE INDEX certificates_check ON certificates (check_at, id) ${RENEWED} AND check_at IS NOT NULL`,
+      `CREATE INDEX certificates_probe ON certificates (probe_at, id) WHERE ${IS_PROBED}`,
       `CREATE INDEX certificates_late ON certificates (late_at) INCLUDE (is_current) ${RENEWED}`,
       `CREATE INDEX certificates_begin ON certificates (not_before, id) ${RENEWED}`,
       `CREATE INDEX certificates_put_off ON certificates (renew_at, id) ${CURRENT} AND ${PUT_OFF}`,
@@ -365,6 +370,37 @@ export const TOLD = new Table(
   },
 )
 
+/** What is served under the names of certificates, place by place, as it was last seen. */
+export const PROBES = new Table(
+  'probes',
+  {
+    id: 'id',
+    name: 'text',
+    host: 'text', // that leads to the address
+    address: 'text', // empty if the host has none
+    port: 'integer',
+    protocol: 'text',
+    keyType: 'text', // the kind of key that was asked for: empty for any
+    reporter: 'indexed', // the caller that says so of its own machine: empty if this service has looked
+    state: 'text', // see `ProbeState`
+    sha256: 'text?', // of what is served, like the rest
+    issuer: 'text?',
+    notBefore: 'integer?',
+    notAfter: 'integer?',
+    since: 'integer', // when the state began
+    seenAt: 'integer',
+    failures: 'integer', // looks in a row that saw nothing
+  },
+  {
+    also: ['UNIQUE (name, host, address, port, key_type, reporter)'],
+    indexes: [
+      'CREATE INDEX probes_seen ON probes (seen_at)',
+      'CREATE INDEX probes_state ON probes (state, since)',
+      `CREATE INDEX probes_kept ON probes ((reporter <> ''), id)`,
+    ],
+  },
+)
+
 /** The sign-ins at the inventory. */
 export const SIGN_INS = new Table(
   'sign_ins',
@@ -395,6 +431,7 @@ export const TABLES: readonly Table[] = [
   USAGE,
   EVENTS,
   TOLD,
+  PROBES,
   SIGN_INS,
   EXTERNAL_ACCOUNTS,
   SERVED_ACCOUNTS,

@@ -113,7 +113,7 @@ async function addMany({ store, sql }: Opened): Promise<string> {
   const certificate = newCertificate({ ...times, checkAt: AHEAD + DAY })
   const { requestKey } = await store.addCertificate(certificate, newAudit({ at: AHEAD }))
   const same = `is_current, issuer, name_count, key_type, certificate, chain, sealed_key, not_before,
-    not_after, renew_at, fetched_at, fetched_ran, check_at, made_at, made_ran`
+    not_after, renew_at, fetched_at, fetched_ran, check_at, made_at, made_ran, probe_at`
   await sql(`
     INSERT INTO @certificates
       (request_key, domain, names, searched, serial_number, fingerprint, ${same})

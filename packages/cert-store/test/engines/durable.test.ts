@@ -53,6 +53,8 @@ async function change(store: Store): Promise<void> {
   if (lease) await store.releaseLease(lease)
   await store.claimDue(NOW, 9)
   await store.claimUnchecked(NOW, 9, NOW)
+  await store.claimUnprobed(NOW, 9, NOW)
+  await store.pruneProbes(NOW + 8 * 86_400_000, NOW)
   await store.setRenewAt(id, NOW)
   await store.reinstate(current!, { at: NOW, actor: 'psk:one', account: 'a-1' })
   await store.voidWaits({ configurations: [] }, NOW)
@@ -78,7 +80,9 @@ t.test('a crash of the machine takes nothing back but what is soon done again', 
   await change(store)
   t.strictSame([...written.not].sort(), [
     // Of an order of a client, what is committed before its certificate.
-    ...['acme', 'claimDue', 'claimUnchecked', 'releaseLease'],
+    ...['acme', 'claimDue', 'claimUnchecked', 'claimUnprobed', 'releaseLease'],
+    // The next look sees it again.
+    'saveProbe',
     // A client that asks again says so again. One that has its certificate names it when it renews.
     ...['setDownloaded', 'setFetchedAt', 'setRenewalInfoRead', 'takeLease'],
   ])
@@ -102,7 +106,15 @@ t.test('a crash of the machine takes nothing back but what is soon done again', 
       'createKeyring',
     ],
     ...['delayEvent', 'deleteChallenge', 'deleteEvent', 'deleteSignIn', 'dropAuthorityKey'],
-    ...['fileOrder', 'makeFutureDue', 'prune', 'pruneEvents', 'pruneUsage', 'putChallenge'],
+    ...[
+      'fileOrder',
+      'makeFutureDue',
+      'prune',
+      'pruneEvents',
+      'pruneProbes',
+      'pruneUsage',
+      'putChallenge',
+    ],
     ...['reinstate', 'remove', 'replaceCrl', 'replaceKeyring', 'requestRenewals', 'revoke'],
     ...['saveAccount', 'saveOrder', 'setRenewAt', 'setRenewalWindow', 'touchSignIn', 'voidWaits'],
   ])

@@ -6,7 +6,7 @@ import type {
   ServedOrder,
 } from '../../src/port/store.ts'
 import type { Opened } from './engines.ts'
-import { CHAIN, NOW, newAudit, newCertificate, newOrder } from './store.ts'
+import { CHAIN, NOW, newAudit, newCertificate, newOrder, newProbe } from './store.ts'
 
 const DAY = 86_400_000
 const ACCOUNT: ServedAccount = {
@@ -43,8 +43,8 @@ const ORDER: ServedOrder = {
   ...{ at: NOW, expiresAt: NOW + DAY },
 }
 const ORDERS: readonly ListOrder[] = ['next', 'expiry', 'name', 'newest']
-const STATES: readonly (CertificateState | undefined)[] = [
-  ...[undefined, 'renews', 'due', 'unrenewed', 'failing', 'ended'],
+const STATES: readonly (CertificateState | 'unserved' | undefined)[] = [
+  ...[undefined, 'renews', 'due', 'unrenewed', 'failing', 'ended', 'unserved'],
 ] as const
 const SEARCHES = [
   { part: 'app' },
@@ -112,6 +112,7 @@ async function driveCertificates({ store }: Opened): Promise<void> {
   await store.findCoverage(id)
   await store.listEnding(NOW, 10)
   await store.claimUnchecked(NOW + DAY, 10, NOW + 2 * DAY)
+  await store.claimUnprobed(NOW + DAY, 10, NOW + 2 * DAY)
   await store.claimDue(NOW + 4 * DAY, 10)
   await store.setRenewAt(id, NOW)
   const window = { checkAt: NOW, windowStart: NOW, windowEnd: NOW, explanationUrl: null }
@@ -216,6 +217,11 @@ async function driveAcme({ store: { acme }, sql }: Opened): Promise<void> {
 }
 
 async function driveRest({ store }: Opened): Promise<void> {
+  await store.saveProbe(newProbe({ reporter: 'psk:web' }))
+  await store.listProbes(['app.example.com'])
+  await store.listNotServed(NOW, 10)
+  await store.countProbes()
+  await store.pruneProbes(NOW, NOW)
   const signIn = { id: 's', keySha256: Buffer.from('k'), openedAt: NOW, usedAt: NOW }
   await store.addSignIn(signIn)
   await store.touchSignIn('s', NOW)
@@ -276,6 +282,7 @@ export const KNOWN_BY: Readonly<Record<'sqlite' | 'postgres', Readonly<Record<st
   // It is not known to stop at a limit, or at the first one, where an index is read from one end.
   sqlite: {
     'ORDER BY not_before, id LIMIT 250': 'few begin in the future',
+    'ORDER BY probe_at, id LIMIT': 'stops at its limit',
     'LIMIT 250 FOR UPDATE SKIP LOCKED)':
       'a prune: passes over what was written while a clock was ahead',
     'DELETE FROM audit WHERE': 'the oldest 250',
@@ -309,7 +316,7 @@ export const OF_POSTGRES = [
 /** The sources whose statements are driven. */
 export const SOURCES = {
   both: [
-    ...['acme-server', 'audit', 'events', 'sealing/keys', 'schema/coverage', 'sign-ins'],
+    ...['acme-server', 'audit', 'events', 'sealing/keys', 'schema/coverage', 'sign-ins', 'probes'],
     ...['authorities', 'certificates', 'listings', 'renewals', 'withdrawals'].map(
       (name) => `certificate/${name}`,
     ),

@@ -3,7 +3,7 @@ import { createRoot } from '@gatehouse/pki'
 import { indexable } from '@gatehouse/store'
 import type { NewCertificate, Store } from '../../src/port/store.ts'
 import { PURPOSES, type Purpose } from '../../src/sealing/keyring.ts'
-import { CHAIN, NOW, newAudit, newCertificate, newOrder } from './store.ts'
+import { CHAIN, NOW, newAudit, newCertificate, newOrder, newProbe } from './store.ts'
 
 const HOUR = 3_600_000
 /** The names of one certificate, too long for an index. */
@@ -36,6 +36,10 @@ export async function fill(store: Store): Promise<void> {
   await store.delayEvent(first?.id ?? 0, NOW + HOUR)
   // The last one is gone: its id is not given again.
   await store.deleteEvent(4)
+  await store.saveProbe(newProbe())
+  const unseen = { sha256: null, issuer: null, notBefore: null, notAfter: null }
+  const report = { reporter: 'jwt:someone '.repeat(150), state: 'unreachable' } as const
+  await store.saveProbe(newProbe({ ...unseen, ...report, failures: 3 }))
   await store.addSignIn({ id: 'session', keySha256: randomBytes(32), openedAt: NOW, usedAt: NOW })
 }
 

@@ -4,7 +4,13 @@ import { indexable } from '@gatehouse/store'
 import type { Test } from 'tap'
 import { openSqliteStore } from '../../src/engines/sqlite.ts'
 import { isOrder, listAll } from '../../src/port/listing.ts'
-import type { AuditEntry, NewCertificate, OrderRecord, Store } from '../../src/port/store.ts'
+import type {
+  AuditEntry,
+  NewCertificate,
+  OrderRecord,
+  ProbeRecord,
+  Store,
+} from '../../src/port/store.ts'
 
 /** When the tests take place. */
 export const NOW = Date.UTC(2030, 0, 1)
@@ -70,6 +76,17 @@ export function newOrder(overrides: Partial<OrderRecord> = {}): OrderRecord {
 
 export function newAudit(overrides: Partial<AuditEntry> = {}): AuditEntry {
   return { at: NOW, action: 'issue', actor: 'psk:test', names: ['app.example.com'], ...overrides }
+}
+
+/** What was seen at a place under a name. */
+export function newProbe(overrides: Partial<ProbeRecord> = {}): Omit<ProbeRecord, 'id'> {
+  return {
+    ...{ name: 'app.example.com', host: 'app.example.com', address: '10.0.0.1' },
+    ...{ port: 443, protocol: 'tls', keyType: '', reporter: '', state: 'newest' },
+    ...{ sha256: 'a'.repeat(64), issuer: 'CN=Test', notBefore: NOW, notAfter: NOW + 7 },
+    ...{ since: NOW, seenAt: NOW, failures: 0 },
+    ...overrides,
+  }
 }
 
 /** The intermediate that signs {@link newCertificate}. */

@@ -245,6 +245,19 @@ during('what is being claimed for a look at its window is passed over', {
   },
 })
 
+during('what is being claimed for a look at what is served is passed over', {
+  async given({ b }) {
+    await b.addCertificate(newCertificate(), newAudit())
+  },
+  first: ({ a }) => a.claimUnprobed(NOW, 9, NOW + DAY),
+  second: ({ b }) => b.claimUnprobed(NOW, 9, NOW + DAY),
+  passes: true,
+  async check(t, _, { first, second }) {
+    t.equal(first.length, 1)
+    t.same(second, [])
+  },
+})
+
 during('a renewal that is being claimed is passed over', {
   async given({ b }) {
     await b.addCertificate(newCertificate({ renewAt: NOW }), newAudit())
