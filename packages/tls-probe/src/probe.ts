@@ -5,9 +5,7 @@ import {
   type ConnectionOptions,
   connect as connectTls,
   type DetailedPeerCertificate,
-  type TLSSocket,
 } from 'node:tls'
-import { ProbeError, type ProbeFailure } from './errors.ts'
 import type { ProbePort } from './ports.ts'
 import { leave, startTls } from './starttls.ts'
 
@@ -34,13 +32,20 @@ export interface ProbeTarget extends ProbePort {
   readonly keyType?: 'rsa' | 'ec' | undefined
 }
 
-export interface ProbeOptions {
+interface ProbeOptions {
   readonly signal?: AbortSignal | undefined
   /** The time for all of it, in milliseconds; default 5000. */
   readonly timeoutMs?: number
 }
 
-/** What a server served: certificates in DER, leaf first; or the reason why there are none, in a word and for people. */
+/**
+ * The reason why no certificate was seen. `unreachable`: there is no connection. `timeout`: it took too long.
+ * `refused`: the server ended the handshake, as one that does not have the name or the kind of key.
+ * `protocol`: it does not speak the protocol, or has no TLS.
+ */
+type ProbeFailure = 'unreachable' | 'timeout' | 'refused' | 'protocol'
+
+/** What a server served: certificates in DER, leaf first; or why there are none, in a word and in a sentence. */
 export type Probe =
   | { readonly certificates: readonly Buffer[] }
   | { readonly failure: ProbeFailure; readonly message: string }
@@ -64,30 +69,34 @@ export async function probe(
   if (!isIP(address)) throw new RangeError(`${address} is no IP address`)
   signal?.throwIfAborted()
   const deadline = AbortSignal.timeout(timeoutMs)
-  const ending = signal ? AbortSignal.any([signal, deadline]) : deadline
-  const socket = connectTcp({ host: address, port })
+  const ending = AbortSignal.any(signal ? [signal, deadline] : [deadline])
+  const socket = connectTcp({ host: address, port, signal: ending })
   // Whatever waits for the socket then hears of the error, too.
   socket.on('error', () => {})
+  const failed = (failure: ProbeFailure, how: string): Probe => {
+    const host = isIPv6(address) ? `[${address}]` : address
+    return { failure, message: `${host}:${port} ${how}` }
+  }
   try {
-    await once(socket, 'connect', { signal: ending })
-    return { certificates: await look(socket, target, ending) }
+    await once(socket, 'connect')
+    const fault = await startTls(socket, target.protocol)
+    if (fault === undefined) return { certificates: await shakeHands(socket, target) }
+    await leave(socket, target)
+    return failed('protocol', fault)
   } catch (error) {
     signal?.throwIfAborted()
-    const late = deadline.aborted && `takes longer than ${timeoutMs / 1_000} s`
-    const { failure, message } = failureOf(error as NodeJS.ErrnoException, late)
-    return { failure, message: `${isIPv6(address) ? `[${address}]` : address}:${port} ${message}` }
+    if (deadline.aborted) return failed('timeout', `takes longer than ${timeoutMs / 1_000} s`)
+    const { code = '', syscall, message } = error as NodeJS.ErrnoException
+    if (syscall === 'connect') return failed('unreachable', `cannot be reached (${code})`)
+    if (code.startsWith('ERR_SSL_') && !message.includes('SSL alert number'))
+      return failed('protocol', `does not speak TLS (${code})`)
+    return failed('refused', `ends the connection (${code})`)
   } finally {
     socket.destroy()
   }
 }
 
-async function look(socket: Socket, target: ProbeTarget, signal: AbortSignal): Promise<Buffer[]> {
-  try {
-    await startTls(socket, target.protocol, signal)
-  } catch (error) {
-    if (error instanceof ProbeError) await leave(socket, target, signal)
-    throw error
-  }
+async function shakeHands(socket: Socket, target: ProbeTarget): Promise<Buffer[]> {
   const { serverName = '', keyType } = target
   const tls = connectTls({
     ...LENIENT,
@@ -96,36 +105,15 @@ async function look(socket: Socket, target: ProbeTarget, signal: AbortSignal): P
     ...(keyType && { sigalgs: SIGALGS[keyType] }),
   })
   tls.on('error', () => {})
-  try {
-    await once(tls, 'secureConnect', { signal })
-  } catch (error) {
-    const certificates = certificatesOf(tls)
-    if (certificates.length === 0) throw error
-    return certificates
-  }
-  const certificates = certificatesOf(tls)
-  await leave(tls, target, signal)
-  return certificates
-}
-
-/** Until the handshake is over, there may be none, which the types do not say. */
-function certificatesOf(tls: TLSSocket): Buffer[] {
+  const error: unknown = await once(tls, 'secureConnect').catch((error) => error)
   const certificates: Buffer[] = []
+  // There may be none, which the types do not say.
   let next: Partial<DetailedPeerCertificate> | null | undefined = tls.getPeerCertificate(true)
   while (next?.raw && !certificates.some((raw) => next?.raw?.equals(raw))) {
     certificates.push(next.raw)
     next = next.issuerCertificate
   }
+  if (certificates.length === 0) throw error
+  await leave(tls, target)
   return certificates
-}
-
-function failureOf(error: NodeJS.ErrnoException, late: string | false): ProbeError {
-  if (error instanceof ProbeError) return error
-  if (late) return new ProbeError('timeout', late)
-  const { code = error.name, syscall, message } = error
-  if (syscall === 'connect') return new ProbeError('unreachable', `cannot be reached (${code})`)
-  if (message.includes('SSL alert number'))
-    return new ProbeError('refused', `refuses the handshake (${code})`)
-  if (code.startsWith('ERR_SSL_')) return new ProbeError('protocol', `does not speak TLS (${code})`)
-  return new ProbeError('closed', 'ends the connection')
 }
