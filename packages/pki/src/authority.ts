@@ -105,6 +105,43 @@ export async function createIntermediate(options: {
   return placeBelow(root, authorityOf([certificate], privateKey))
 }
 
+/**
+ * Creates a cross certificate (RFC 5280 section 3.2): the name and key of a root, signed by another one until that one
+ * ends. Clients that trust only `signer` then accept what is below `root`. It has no name constraints, and a path as
+ * long as that of `signer` allows. Gives DER.
+ * @throws PkiError `PKI_CA_KEY_INVALID`, `PKI_CA_EXPIRED`; `PKI_CA_PATH_LENGTH` if no intermediate fits below it
+ */
+export function createCross(options: {
+  readonly signer: Authority
+  readonly root: Authority
+  readonly now: number
+  /** URL of the CRL of `signer`. */
+  readonly crlUrl?: string
+}): Buffer {
+  const { signer: upper, root, now } = options
+  // The cross certificate and an intermediate are below it.
+  if ((upper.info.pathLength ?? Infinity) < 2)
+    throw new PkiError(
+      'PKI_CA_PATH_LENGTH',
+      `${upper.info.subject} may not sign a cross certificate`,
+    )
+  const signer = signerOf(upper)
+  const { list } = configuredExtensions(options)
+  return signCertificate(signer, {
+    serial: createSerial(now),
+    subject: root.info.subjectDer,
+    spki: root.info.spki,
+    ...clampValidity(upper, { notBefore: now - BACKDATE, notAfter: upper.ends }),
+    extensions: [
+      caConstraint(),
+      caKeyUsage(),
+      subjectKeyId(Buffer.from(root.info.skid ?? '', 'hex')),
+      authorityKeyId(signer.keyId),
+      ...(list ? [extension(OID.crlDistributionPoints, list)] : []),
+    ],
+  })
+}
+
 /** The options of an intermediate that the configuration sets. */
 type IntermediateOptions = Pick<Parameters<typeof createIntermediate>[0], 'permitted' | 'crlUrl'>
 
@@ -113,12 +150,19 @@ const configuredExtensions = ({ permitted = [], crlUrl }: IntermediateOptions) =
   list: crlUrl === undefined ? undefined : distributionPoints(crlUrl),
 })
 
-/** Completes an authority that another one signed by what is known of that one. */
-export function placeBelow(upper: Authority, authority: Authority): Authority {
+/**
+ * Completes an authority that another one signed by what is known of that one. `cross` are the certificates by which
+ * those come to its key who trust another root.
+ */
+export function placeBelow(
+  upper: Authority,
+  authority: Authority,
+  cross: readonly Buffer[] = [],
+): Authority {
   const { certificate, info } = authority
   return {
     ...authority,
-    chain: [certificate, ...upper.chain.filter((der) => !upper.anchor?.equals(der))],
+    chain: [certificate, ...upper.chain.filter((der) => !upper.anchor?.equals(der)), ...cross],
     ends: Math.min(info.notAfter, upper.ends),
     ...(upper.anchor && { anchor: upper.anchor }),
   }

@@ -1,5 +1,6 @@
 export {
   BACKDATE,
+  createCross,
   createIntermediate,
   createRoot,
   isAsConfigured,

@@ -3,6 +3,7 @@ import t from 'tap'
 import { children, encode, integer, readAll, sequence, time } from '../src/der.ts'
 import {
   clampValidity,
+  createCross,
   createIntermediate,
   createRoot,
   generateKeyPair,
@@ -200,6 +201,54 @@ t.test('what is below an authority ends with the first of all that are above it'
   t.strictSame(root.anchor, root.certificate)
   const alone = loadAuthority({ certificate: middle.certificate, now: NOW })
   t.equal(placeBelow(short, alone).ends, short.ends, 'also what ends later by itself')
+})
+
+t.test('a cross certificate leads from what is below one root to another', async (t) => {
+  const rsa = await createRoot({
+    commonName: 'RSA',
+    now: NOW,
+    key: await generateKeyPair('rsa2048'),
+  })
+  const next = await createRoot({ commonName: 'Next', now: NOW, lifetimeMs: 9000 * DAY })
+  for (const [signer, upper] of [
+    [root, next],
+    [rsa, next],
+    [root, rsa],
+  ] as const) {
+    const der = createCross({ signer, root: upper, now: NOW + DAY, crlUrl: CRL_URL })
+    const cross = new X509Certificate(der)
+    t.ok(cross.verify(new X509Certificate(signer.certificate).publicKey))
+    t.ok(cross.checkIssued(new X509Certificate(signer.certificate)))
+    const { info } = upper
+    t.match(parseCertificate(der), {
+      ...{ subjectDer: info.subjectDer, spki: info.spki, skid: info.skid, akid: signer.info.skid },
+      ...{ isCa: true, pathLength: undefined, notAfter: signer.ends, issuer: signer.info.subject },
+    })
+    t.equal(cross.validFromDate.getTime(), NOW + DAY - 300_000)
+    t.strictSame(extensions(der), [
+      ['2.5.29.19', true],
+      ['2.5.29.15', true],
+      ['2.5.29.14', false],
+      ['2.5.29.35', false],
+      ['2.5.29.31', false],
+    ])
+    const below = await createIntermediate({ root: upper, commonName: 'Below', now: NOW })
+    t.strictSame(placeBelow(upper, below, [der]), {
+      ...below,
+      chain: [below.certificate, der],
+      anchor: upper.certificate,
+    })
+  }
+  const short = loadAuthority({ certificate: root.certificate, now: NOW })
+  t.throws(() => createCross({ signer: short, root: next, now: NOW }), {
+    code: 'PKI_CA_KEY_INVALID',
+  })
+  for (const pathLength of [0, 1]) {
+    const signer = { ...root, info: { ...root.info, pathLength } }
+    t.throws(() => createCross({ signer, root: next, now: NOW }), { code: 'PKI_CA_PATH_LENGTH' })
+  }
+  const signer = { ...root, info: { ...root.info, pathLength: 2 } }
+  t.equal(parseCertificate(createCross({ signer, root: next, now: NOW })).pathLength, undefined)
 })
 
 t.test('a certificate of version 1, which has neither version nor extensions', async (t) => {
