@@ -124,6 +124,10 @@ export function createNoStore(): Store {
       return record
     },
     listAuthorities: async () => authorities,
+    listRolls: async () => [],
+    beginRoll: async () => false,
+    changeRoll: async () => false,
+    findInForce: async () => ({ total: 0, names: [], until: null }),
     dropAuthorityKey: async () => {},
     findCrl: async () => undefined,
     replaceCrl: async (_authority, _now, next) => next(undefined, []),

@@ -34,6 +34,11 @@ const STEPS: Readonly<Record<string, (columns: Columns) => string>> = {
     UPDATE authorities SET sealed_key = NULL FROM old.authorities AS theirs
       WHERE theirs.certificate = authorities.certificate AND theirs.sealed_key IS NULL;
     ${copy('authorities', columns('authorities'), `WHERE sealed_key IS NULL OR ${opens('sealed_key')} ORDER BY id`)}`,
+  // A roll goes on from where it was there, if both roots are here.
+  rolls: (columns) => `
+    INSERT OR REPLACE INTO rolls (${columns('rolls')}) SELECT ${columns('rolls')} FROM old.rolls AS theirs
+      WHERE 2 = (SELECT count(*) FROM authorities JOIN old.authorities USING (id, certificate)
+        WHERE id IN (theirs.from_root, theirs.to_root))`,
   crls: (columns) => `
     INSERT OR REPLACE INTO crls (authority_id, ${columns('crls', 'authority_id')})
       SELECT mine.id, ${columns('crls', 'authority_id')} FROM old.crls AS theirs

@@ -53,7 +53,7 @@ export function storeOn(db: Engine, { leases, changes }: StoreParts) {
     ...audit,
     ...eventsOn(db),
     ...limitsOn(db),
-    ...authoritiesOn(db),
+    ...authoritiesOn(db, parts),
     ...probesOn(db),
     ...keysOn(db),
     ...signInsOn(db),

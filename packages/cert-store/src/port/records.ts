@@ -6,6 +6,7 @@ import type {
   CERTIFICATES,
   CRLS,
   DATA_KEYS,
+  ROLLS,
   SERVED_ACCOUNTS,
   SERVED_ORDERS,
   SIGN_INS,
@@ -259,15 +260,38 @@ export const EXPIRY = 'domain, issuer, notBefore, notAfter, way'
 export type Expiry = Pick<RowOf<typeof CERTIFICATES>, MembersOf<typeof EXPIRY>>
 
 export interface AuthorityRecord extends Omit<RowOf<typeof AUTHORITIES>, 'role' | 'previous'> {
-  readonly role: 'root' | 'intermediate' | 'client-intermediate'
+  /** A cross certificate is the next root, signed by the one before. */
+  readonly role: 'root' | 'cross' | 'intermediate' | 'client-intermediate'
+}
+
+/**
+ * A roll from one root to the next: both are to be trusted from its beginning, the next one signs once it is used,
+ * and the one before is no longer to be trusted once it is finished.
+ */
+export interface RollRecord extends Omit<RowOf<typeof ROLLS>, 'stage'> {
+  readonly stage: 'begun' | 'used' | 'finished'
+}
+
+/** An authority to add, with its first revocation list. */
+export interface NewAuthority extends Omit<AuthorityRecord, 'id'> {
+  readonly crl?: Omit<CrlRecord, 'authorityId'>
+}
+
+/** Unexpired certificates, and the names of those that end last. */
+export interface InForce {
+  readonly total: number
+  readonly names: readonly string[]
+  /** The last end. */
+  readonly until: number | null
 }
 
 export type CrlRecord = RowOf<typeof CRLS>
 
-/** The actions on certificates, on the keys by which ACME clients bind accounts, and on these accounts. */
+/** The actions on certificates, on the roll of the root, on the keys by which ACME clients bind accounts, and on these accounts. */
 export type AuditAction =
   | ('issue' | 'hand-out' | 'renew' | 'request-renewal' | 'revoke' | 'delete' | 'refuse' | 'fail')
   | ('acme-key' | 'acme-account' | 'acme-account-key' | 'acme-account-end' | 'acme-account-adopt')
+  | 'ca-roll'
 
 export interface AuditEntry {
   readonly at: number

@@ -13,12 +13,14 @@ import type {
   DataKeyRecord,
   Expiry,
   Head,
+  InForce,
   InService,
   IssuedCertificate,
   KeyringRecord,
   Lease,
   Listing,
   ListPage,
+  NewAuthority,
   NewCertificate,
   OrderRecord,
   PastCertificate,
@@ -26,6 +28,7 @@ import type {
   ReplicaChange,
   Retention,
   RevokedCertificate,
+  RollRecord,
   ServedAccount,
   ServedOrder,
   SignInRecord,
@@ -442,6 +445,25 @@ export interface Authorities {
   ): Promise<AuthorityRecord | undefined>
   /** Newest first. */
   listAuthorities(): Promise<readonly AuthorityRecord[]>
+  /** The newest first. */
+  listRolls(): Promise<readonly RollRecord[]>
+  /**
+   * Begins a roll to the first of the authorities, which are added with it and with their lists; `false` if another
+   * one is under way.
+   */
+  beginRoll(
+    authorities: readonly [NewAuthority, ...NewAuthority[]],
+    roll: Pick<RollRecord, 'fromRoot' | 'begunAt'>,
+    entry: AuditEntry,
+  ): Promise<boolean>
+  /** Changes a roll that is as it was read; `false` if another replica was faster. */
+  changeRoll(
+    roll: RollRecord,
+    change: Pick<RollRecord, 'stage' | 'usedAt'>,
+    entry: AuditEntry,
+  ): Promise<boolean>
+  /** The certificates that these authorities have signed, DER, and that are neither expired nor revoked. */
+  findInForce(authorities: readonly Uint8Array[], now: number): Promise<InForce>
   /** Removes the sealed key of an authority for good: it is kept offline from now on. */
   dropAuthorityKey(id: number): Promise<void>
   findCrl(authorityId: number): Promise<CrlRecord | undefined>

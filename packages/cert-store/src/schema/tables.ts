@@ -289,6 +289,24 @@ export const AUTHORITIES = new Table(
   { also: ['UNIQUE (role, previous)'] },
 )
 
+/** How far the CA has come from one root to the next. */
+export const ROLLS = new Table(
+  'rolls',
+  {
+    toRoot: 'integer',
+    fromRoot: 'integer',
+    stage: 'text', // see `RollRecord`
+    begunAt: 'integer',
+    usedAt: 'integer?', // since when the next root signs, unless the one before signs again
+  },
+  {
+    key: ['toRoot'],
+    also: ['from_root', 'to_root'].map(
+      (column) => `FOREIGN KEY (${column}) REFERENCES authorities (id)`,
+    ),
+  },
+)
+
 export const CRLS = new Table(
   'crls',
   {
@@ -424,6 +442,7 @@ export const TABLES: readonly Table[] = [
   ACCOUNTS,
   CHALLENGES,
   AUTHORITIES,
+  ROLLS,
   CRLS,
   AUDIT,
   MASTER_KEY,

@@ -246,6 +246,12 @@ async function driveRest({ store }: Opened): Promise<void> {
   const authority = { role, certificate: CHAIN[0]!, sealedKey: null, notAfter: NOW }
   const { id } = (await store.addAuthority(authority, null))!
   await store.listAuthorities()
+  const roll = { fromRoot: id, begunAt: NOW }
+  await store.beginRoll([authority, { ...authority, role: 'cross' }], roll, newAudit())
+  await store.beginRoll([authority], roll, newAudit())
+  for (const row of await store.listRolls())
+    await store.changeRoll(row, { stage: 'used', usedAt: NOW }, newAudit())
+  await store.findInForce([CHAIN[0]!], NOW)
   await store.dropAuthorityKey(id)
   await store.findCrl(id)
   const crl = {
@@ -272,6 +278,8 @@ async function driveRest({ store }: Opened): Promise<void> {
 export const KNOWN: Readonly<Record<string, string>> = {
   'SELECT id FROM ( SELECT id FROM (': 'a page of the inventory, or a search of it',
   'SELECT count(*) AS total FROM certificates WHERE is_current': 'a scrape counts all',
+  'FROM certificates WHERE revoked_at IS NULL AND not_after >= $2 AND chain IN':
+    'all that is below a root that is replaced',
   'GROUP BY caller, bound_by': 'the accounts of all callers, at a start and a reload',
   'FROM usage WHERE key LIKE': 'a caller was renamed',
   'UPDATE orders SET asked_by': 'the same',

@@ -13,6 +13,7 @@ const MANY = Array.from({ length: 12 }, (_, i) => `host-${i}.${LONG}`)
 /** Fills an empty store with all that there can be, and what is hard to convert. */
 export async function fill(store: Store): Promise<void> {
   await addAuthorities(store)
+  await addRoll(store)
   await addServed(store)
   await addCertificates(store)
   await addOrders(store)
@@ -67,6 +68,24 @@ async function addAuthorities(store: Store): Promise<void> {
       }
     })
   }
+}
+
+async function addRoll(store: Store): Promise<void> {
+  const fromRoot = (await store.listAuthorities()).find(({ role }) => role === 'root')?.id ?? 0
+  const certificate = randomBytes(400)
+  const times = { thisUpdate: NOW, nextUpdate: NOW + HOUR }
+  const crl = { number: 1n, crl: randomBytes(99), entries: null, ...times }
+  const next = {
+    role: 'root',
+    certificate,
+    sealedKey: randomBytes(150),
+    notAfter: NOW,
+    crl,
+  } as const
+  const cross = { role: 'cross', certificate, sealedKey: null, notAfter: NOW } as const
+  await store.beginRoll([next, cross], { fromRoot, begunAt: NOW }, newAudit({ action: 'ca-roll' }))
+  for (const roll of await store.listRolls())
+    await store.changeRoll(roll, { stage: 'used', usedAt: NOW }, newAudit({ action: 'ca-roll' }))
 }
 
 async function addCertificates(store: Store): Promise<void> {

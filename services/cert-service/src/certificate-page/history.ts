@@ -46,8 +46,8 @@ export function history(
   return html`<ul class="past">${rows}</ul>${more}`
 }
 
-/** Texts by action. Actions with ACME accounts are about no name. */
-const DONE: Readonly<Record<Exclude<AuditRecord['action'], `acme-${string}`>, Step>> = {
+/** Texts by action. Actions with ACME accounts and the root are about no name. */
+const DONE: Readonly<Record<Exclude<AuditRecord['action'], `acme-${string}` | 'ca-roll'>, Step>> = {
   issue: ['good', 'Issued'],
   'hand-out': ['past', 'Fetched'],
   renew: ['good', 'Renewed'],
