@@ -11,9 +11,10 @@ import { digestOf, type IssuerConfig } from './options/issuers.ts'
 import { createIssuers } from './request.ts'
 
 export { listenForChallenges } from './issuers/acme/challenges.ts'
-export { loadOwnAuthority } from './issuers/authorities.ts'
+export { loadOwnAuthority } from './issuers/authority-rows.ts'
 export type { Ca } from './issuers/ca.ts'
 export type { Issuer, SignedCertificate as Issued } from './issuers/issuer.ts'
+export { rootsAt } from './issuers/roll.ts'
 export type { Budget, Ledger } from './limits/ledger.ts'
 
 export interface IssuersOptions {

@@ -25,6 +25,8 @@ export interface TlsCredentials {
 /** The source of a listener's credentials. */
 export interface TlsSource {
   current(): TlsCredentials
+  /** Issues others at once, where they are issued here. */
+  renew?(): Promise<void>
   close(): void
 }
 
@@ -105,6 +107,7 @@ export async function tlsSelfRenewed(options: {
   }
   return {
     current: () => current,
+    renew,
     close() {
       isClosed = true
       timer.cancel()

@@ -58,6 +58,7 @@ import { requestPageRoutes } from './request-page/routes.ts'
 import { caRoutes, challengeRoute } from './routes/ca.ts'
 import { certificateRoutes } from './routes/certificate.ts'
 import { renewRoutes } from './routes/renew.ts'
+import { rollRoutes } from './routes/roll.ts'
 import { statusRoutes } from './routes/status.ts'
 import { withdrawRoutes } from './routes/withdraw.ts'
 import { SECURITY_SCHEMES } from './schemas.ts'
@@ -221,6 +222,7 @@ async function registerApi(
   await app.register(statusRoutes)
   await app.register(proxyRoutes)
   await app.register(caRoutes)
+  await app.register(rollRoutes)
   await app.register(acmeRoutes, { prefix: '/acme' })
   await app.register(acmeApiRoutes)
   await app.register(pageRoutes)

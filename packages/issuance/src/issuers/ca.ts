@@ -1,37 +1,35 @@
-import type { CertificateRecord, CrlRecord } from '@gatehouse/cert-store/port'
+import type { CertificateRecord } from '@gatehouse/cert-store/port'
 import { attempt } from '@gatehouse/net'
 import { type Authority, parseCertificate } from '@gatehouse/pki'
-import { IssuanceError } from '../errors.ts'
-import { DAY, hasBegun } from '../times.ts'
+import { shareNext } from '@gatehouse/store'
+import { hasBegun } from '../times.ts'
+import { isEnding } from './authorities.ts'
 import {
   type AuthorityDeps,
   type AuthorityOptions,
-  digestOf,
-  isEnding,
   isSignedBy,
-  nextCrl,
   type StoredAuthority,
   YEAR,
-} from './authorities.ts'
+} from './authority-rows.ts'
+import { Crls } from './crls.ts'
 import type { SignedCertificate } from './issuer.ts'
 import { type LeafRequest, SigningLine } from './line.ts'
+import { type CaParts, RootRoll } from './root-roll.ts'
+import { Roots } from './roots.ts'
 
 const SECOND = 1_000
-const CRL_LIFETIME = 7 * DAY
-const CRL_REBUILD_AFTER = DAY
 
 /** Opens the embedded CA; creates root and intermediate at the first start. */
 export async function openCa(options: AuthorityOptions, deps: AuthorityDeps): Promise<Ca> {
-  const servers = new SigningLine(options, deps, 'server')
-  await servers.authorities.openRoot()
+  const roots = new Roots(options, deps)
+  await roots.open()
+  const servers = new SigningLine(options, deps, 'server', roots)
   await servers.open()
-  const clients = new SigningLine(options, deps, 'client', servers.authorities.root)
-  const ca = new Ca(options, deps, { servers, clients })
+  const clients = new SigningLine(options, deps, 'client', roots)
+  const ca = new Ca(options, deps, { roots, servers, clients })
   await ca.track()
   return ca
 }
-
-type Lines = Pick<Ca, 'servers' | 'clients'>
 
 /** The embedded CA: a root, the intermediates that sign, and their revocation lists. */
 export class Ca {
@@ -39,17 +37,25 @@ export class Ca {
   readonly servers: SigningLine
   readonly clients: SigningLine
   readonly crls: Crls
+  /** Replaces the root while certificates are in force. */
+  readonly roll: RootRoll
   readonly #options: AuthorityOptions
   readonly #deps: AuthorityDeps
   /** Root and intermediates by key identifier. */
   readonly #byKeyId = new Map<string, StoredAuthority>()
   #trackedAt = 0
+  readonly #roots: Roots
+  readonly #listeners: (() => Promise<void>)[] = []
+  /** Takes up the stored authorities, whose CRLs go on, and signs as the stage of a roll says. */
+  readonly track = shareNext(() => this.#track())
 
-  constructor(options: AuthorityOptions, deps: AuthorityDeps, lines: Lines) {
+  constructor(options: AuthorityOptions, deps: AuthorityDeps, parts: CaParts) {
     this.#options = options
     this.#deps = deps
-    this.servers = lines.servers
-    this.clients = lines.clients
+    this.servers = parts.servers
+    this.clients = parts.clients
+    this.#roots = parts.roots
+    this.roll = new RootRoll(options, deps, { ...parts, track: this.track })
     this.crls = new Crls(deps, (keyId) => this.#authorityOf(keyId))
   }
 
@@ -66,21 +72,27 @@ export class Ca {
   }
 
   /** The trust anchor, DER; `undefined` if the operator brought an intermediate without its root. */
-  root = (): Uint8Array | undefined =>
-    this.#current.authority.anchor ?? this.#root?.authority.certificate
+  root = (): Uint8Array | undefined => this.roots()[0]
 
   /** The roots to trust, DER: first the one that signs. None if the operator brought an intermediate without its root. */
   roots = (): readonly Uint8Array[] => {
-    const root = this.root()
+    const { roll, published } = this.#roots
+    if (roll) return published.map(({ authority }) => authority.certificate)
+    const root = this.#current.authority.anchor ?? this.#root?.authority.certificate
     return root ? [root] : []
   }
 
-  /** Returns the root that has signed the last certificate of a chain, DER; `undefined` for that of another CA. */
+  /** Has a function called once another root signs. */
+  onRoot(listener: () => Promise<void>): void {
+    this.#listeners.push(listener)
+  }
+
+  /** Returns the root to trust that a chain leads to first, DER; `undefined` for that of another CA. */
   rootAbove = ({ certificate, chain }: Pick<CertificateRecord, 'certificate' | 'chain'>) => {
-    const root = this.root()
-    const top = chain.at(-1) ?? certificate
-    const isAbove = root && attempt(() => isSignedBy(top, root))
-    return isAbove ? root : undefined
+    const links = chain.length > 0 ? chain : [certificate]
+    const roots = this.roots()
+    const signerOf = (der: Uint8Array) => roots.find((root) => attempt(() => isSignedBy(der, root)))
+    return links.flatMap((der) => signerOf(der) ?? [])[0]
   }
 
   /** Returns the end of the root, in ms since the epoch. */
@@ -92,13 +104,30 @@ export class Ca {
   intermediate = (): Authority => this.#current.authority
 
   /**
-   * Returns the authorities that verify certificates of clients, DER: the root if it is known, with those before it that
-   * still count, then the intermediates.
+   * Returns the authorities that verify certificates of clients, DER: the roots if they are known, with those before
+   * them that still count, then the intermediates.
    */
   clientAuthorities = async (): Promise<readonly Buffer[]> => {
     const valid = await this.#clientIntermediates()
-    const roots = [this.#root?.authority.certificate, ...valid.map(({ anchor }) => anchor)]
-    return distinct([...roots, ...valid.map(({ certificate }) => certificate)])
+    const trusted = valid.filter(({ anchor }) => !anchor || !this.#roots.isWithdrawn(anchor))
+    const published = this.#roots.published.map(({ authority }) => authority.certificate)
+    const roots = [...published, ...trusted.map(({ anchor }) => anchor)]
+    return distinct([...roots, ...trusted.map(({ certificate }) => certificate)])
+  }
+
+  /**
+   * Returns the revocation lists, DER, of the authorities that verify certificates of clients, also for those who trust
+   * only the root before. None if this CA signs no certificates of clients.
+   */
+  clientLists = async (): Promise<readonly Uint8Array[]> => {
+    const valid = await this.#clientIntermediates()
+    const verifying = this.#roots.verifying().map(({ authority }) => authority.certificate)
+    const authorities = [
+      ...verifying,
+      ...valid.flatMap(({ anchor = [], certificate }) => [anchor, certificate].flat()),
+    ]
+    const keyIds = new Set(authorities.map((der) => parseCertificate(der).skid ?? ''))
+    return Promise.all([...keyIds].map((keyId) => this.crls.get(keyId)))
   }
 
   /** Returns the intermediates that sign certificates of clients and are valid, DER. */
@@ -116,7 +145,7 @@ export class Ca {
   /**
    * The parts that need an operator: `ca-root` ends within a year; `ca-intermediate` or
    * `ca-client-intermediate` is to be replaced, but not from here; `clock` is behind the CA, or was
-   * ahead when the CA was created.
+   * ahead when the CA was created; `ca-root-configuration` names a root that a roll has replaced.
    */
   degraded = (): readonly string[] => {
     const now = this.#deps.clock.now()
@@ -134,11 +163,13 @@ export class Ca {
       ...(isDue ? ['ca-intermediate'] : []),
       ...(isClientDue ? ['ca-client-intermediate'] : []),
       ...(isBehind ? ['clock'] : []),
+      ...(this.#roots.isConfigurationBehind ? ['ca-root-configuration'] : []),
     ]
   }
 
   /** Replaces the intermediates when it is time, and keeps the CRLs current. */
   upkeep = async (): Promise<void> => {
+    await this.track()
     await this.servers.upkeep()
     await this.clients.upkeep()
     this.#index()
@@ -147,14 +178,16 @@ export class Ca {
     await this.servers.authorities.repairRootCrl(this.#current.authority)
   }
 
-  /** Takes up the stored intermediates, whose CRLs go on. */
-  async track(): Promise<void> {
-    const roots = await this.servers.authorities.listRoots()
+  async #track(): Promise<void> {
+    const previous = this.#roots.signing?.id
+    await this.#roots.track()
     await this.servers.track()
     await this.clients.track()
     // A line for clients that was created before is kept current from the start.
     if (!this.clients.current && this.clients.all.length > 0) await this.clients.open()
-    this.#index(roots)
+    this.#index()
+    if (previous !== this.#roots.signing?.id)
+      await Promise.all(this.#listeners.map((listener) => listener()))
   }
 
   get #current() {
@@ -163,12 +196,12 @@ export class Ca {
   }
 
   get #root(): StoredAuthority | undefined {
-    return this.servers.authorities.root
+    return this.#roots.signing
   }
 
-  #index(roots: readonly StoredAuthority[] = []): void {
-    for (const stored of [...roots, ...this.servers.all, ...this.clients.all, this.#root])
-      if (stored) this.#byKeyId.set(stored.authority.info.skid ?? '', stored)
+  #index(): void {
+    for (const stored of [...this.#roots.all, ...this.servers.all, ...this.clients.all])
+      this.#byKeyId.set(stored.authority.info.skid ?? '', stored)
   }
 
   /**
@@ -198,80 +231,4 @@ function distinct(certificates: readonly (Buffer | undefined)[]): readonly Buffe
     der ? [[der.toString('base64'), der] as const] : [],
   )
   return [...new Map(entries).values()]
-}
-
-class Crls {
-  readonly #deps: AuthorityDeps
-  readonly #find: (keyId: string) => Promise<StoredAuthority | undefined>
-  /** Lists that were complete at that count of revocations. */
-  readonly #latest = new Map<number, { record: CrlRecord; revocation: number }>()
-  readonly #replacing = new Map<number, Promise<CrlRecord>>()
-  #revocation = 0
-
-  constructor(deps: AuthorityDeps, find: (keyId: string) => Promise<StoredAuthority | undefined>) {
-    this.#deps = deps
-    this.#find = find
-  }
-
-  /** The CRL of this key identifier, at most a day old and complete. @throws IssuanceError `CERT_NOT_FOUND` */
-  async get(keyId: string): Promise<Uint8Array> {
-    const stored = await this.#find(keyId)
-    const record = stored && (await this.#current(stored))
-    if (!record) throw new IssuanceError('CERT_NOT_FOUND', 'this service has no CRL of that issuer')
-    return record.crl
-  }
-
-  /** Outdates the CRLs. Call it after each revocation, also of another replica. */
-  outdate(): void {
-    this.#revocation += 1
-  }
-
-  async #current(stored: StoredAuthority): Promise<CrlRecord | undefined> {
-    // The CRL of the root is created with each intermediate, while the key of the root is open.
-    if (!stored.authority.key) return this.#deps.store.findCrl(stored.id)
-    const latest = this.#latest.get(stored.id)
-    if (latest?.revocation === this.#revocation && !this.#isOld(latest.record)) return latest.record
-    let replacing = this.#replacing.get(stored.id)
-    if (!replacing) {
-      replacing = this.#replace(stored).finally(() => this.#replacing.delete(stored.id))
-      this.#replacing.set(stored.id, replacing)
-    }
-    return replacing
-  }
-
-  /** A day old, or created by a clock that was ahead. */
-  #isOld({ nextUpdate }: CrlRecord): boolean {
-    const now = this.#deps.clock.now()
-    const thisUpdate = nextUpdate - CRL_LIFETIME
-    return thisUpdate + CRL_REBUILD_AFTER <= now || !hasBegun({ notBefore: thisUpdate }, now)
-  }
-
-  /** Keeps the stored CRL if it is complete and new: another replica may have created it. */
-  async #replace(authority: StoredAuthority): Promise<CrlRecord> {
-    const revocation = this.#revocation
-    const now = this.#deps.clock.now()
-    const { id } = authority
-    const { certificate } = authority.authority
-    const record = await this.#deps.store.replaceCrl({ id, certificate }, now, (stored, rows) => {
-      const revoked = rows.map(({ serialNumber, revokedAt, reason }) => {
-        // A clock that was ahead may have dated a revocation in the future.
-        return { serialNumber, revokedAt: Math.min(revokedAt, now), reason }
-      })
-      const newest = this.#newerOf(stored, this.#latest.get(id)?.record)
-      const isComplete = stored?.entries === digestOf(revoked)
-      if (stored && newest === stored && isComplete && !this.#isOld(stored)) return stored
-      const times = { thisUpdate: now, nextUpdate: now + CRL_LIFETIME }
-      return nextCrl(authority, newest, { ...times, revoked })
-    })
-    this.#latest.set(id, { record, revocation })
-    return record
-  }
-
-  /** A store that was restored, or whose standby took over, may be behind what clients have seen. */
-  #newerOf(stored: CrlRecord | undefined, latest: CrlRecord | undefined): CrlRecord | undefined {
-    if (!latest || (stored && stored.number >= latest.number)) return stored
-    const numbers = { stored: String(stored?.number ?? 0), known: String(latest.number) }
-    this.#deps.log.warn(numbers, 'the store lost its last writes: it is behind an issued CRL')
-    return latest
-  }
 }

@@ -12,15 +12,16 @@ import {
 } from '@gatehouse/pki'
 import { IssuanceError } from '../errors.ts'
 import { hasBegun } from '../times.ts'
+import { Authorities } from './authorities.ts'
 import {
-  Authorities,
   type AuthorityDeps,
   type AuthorityOptions,
-  crlUrlOf,
   LINES,
   type StoredAuthority,
-} from './authorities.ts'
+} from './authority-rows.ts'
+import { crlUrlOf } from './crls.ts'
 import type { Issuer, IssuerRequest, SignedCertificate } from './issuer.ts'
+import type { Roots } from './roots.ts'
 
 export type LeafRequest = Omit<IssuerRequest, 'csr' | 'replaces' | 'askedBy'>
 
@@ -44,12 +45,7 @@ export class SigningLine implements Issuer {
   #intermediates: readonly StoredAuthority[] = []
   #current: Signing | undefined
 
-  constructor(
-    options: AuthorityOptions,
-    deps: AuthorityDeps,
-    profile: Profile,
-    root?: StoredAuthority,
-  ) {
+  constructor(options: AuthorityOptions, deps: AuthorityDeps, profile: Profile, roots: Roots) {
     this.#options = options
     this.#deps = deps
     this.name = profile === 'client' ? CLIENT_ISSUER : 'ca'
@@ -57,7 +53,7 @@ export class SigningLine implements Issuer {
     this.configuration = options.configuration
     this.longest = options.maxLifetime ?? options.leafLifetime
     if (profile === 'client') this.objection = twoIds
-    this.authorities = new Authorities(options, deps, LINES[profile], root)
+    this.authorities = new Authorities(options, deps, roots, LINES[profile])
     const { permitted } = options
     this.#isPermitted = permitted.length > 0 ? compilePermitted(permitted) : undefined
     this.permits = this.#isPermitted
@@ -80,9 +76,17 @@ export class SigningLine implements Issuer {
     return signing
   }
 
-  /** Takes up the stored intermediates, whose CRLs go on. */
+  /** Takes up the stored intermediates, whose CRLs go on, and signs below the root that signs now. */
   async track(): Promise<void> {
     this.#intermediates = await this.authorities.listIntermediates()
+    const current = this.#current
+    if (!current || this.#isBrought) return
+    const next = this.authorities.isReplaceable(current.authority)
+      ? this.authorities.choose(this.#intermediates)
+      : this.#intermediates.find(({ id }) => id === current.id)
+    const isSame =
+      next?.id === current.id && next.authority.chain.length === current.authority.chain.length
+    if (next && !isSame) this.#signBy(next)
   }
 
   /** Replaces the one that signs when it is time. */
@@ -94,9 +98,14 @@ export class SigningLine implements Issuer {
     if (!hasCome || this.authorities.isReplaceable(authority)) await this.open()
   }
 
+  /** Whether the operator has brought the intermediate. */
+  get #isBrought(): boolean {
+    return this.profile === 'server' && this.#options.intermediate !== undefined
+  }
+
   /** Passes over an intermediate that was created by a clock that was ahead, once that is known. */
   skipFuture(): void {
-    if (!this.#current || (this.profile === 'server' && this.#options.intermediate)) return
+    if (!this.#current || this.#isBrought) return
     if (hasBegun(this.#current.authority.info, this.#deps.clock.now())) return
     const intermediate = this.authorities.choose(this.#intermediates)
     if (intermediate) this.#signBy(intermediate)

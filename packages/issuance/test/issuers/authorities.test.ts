@@ -4,7 +4,9 @@ import t from 'tap'
 import { openKeyring } from '../../../cert-store/src/sealing/master-key.ts'
 import { NOW, testStore } from '../../../cert-store/test/helpers/store.ts'
 import { Authorities } from '../../src/issuers/authorities.ts'
+import { LINES } from '../../src/issuers/authority-rows.ts'
 import { openCa } from '../../src/issuers/ca.ts'
+import { Roots } from '../../src/issuers/roots.ts'
 
 const DAY = 86_400_000
 const options = { name: 'Test', permitted: [], leafLifetime: 7 * DAY }
@@ -30,10 +32,11 @@ t.test('of two replicas that start at once, one makes the intermediate', async (
   const keyring = await openKeyring({ masterKeyFile: '', masterKey, store })
   const replica = (listAuthorities: Store['listAuthorities']) => {
     const deps = { clock: { now: () => NOW }, keyring, log, store: { ...store, listAuthorities } }
-    return new Authorities(options, deps as unknown as ConstructorParameters<typeof Authorities>[1])
+    const roots = new Roots(options, deps)
+    return { roots, authorities: new Authorities(options, deps, roots, LINES.server) }
   }
-  const fast = replica(() => store.listAuthorities())
-  await fast.openRoot()
+  const { roots, authorities: fast } = replica(() => store.listAuthorities())
+  await roots.open()
 
   // Whichever look at the store comes right after the other replica has stored its own.
   for (const look of [1, 2, 3]) {
@@ -43,9 +46,9 @@ t.test('of two replicas that start at once, one makes the intermediate', async (
       if (looks === look) await fast.openIntermediate()
       return store.listAuthorities()
     })
-    await slow.openRoot()
+    await slow.roots.open()
     looks = 0
-    const chosen = await slow.openIntermediate()
+    const chosen = await slow.authorities.openIntermediate()
     const stored = await fast.listIntermediates()
     t.equal(stored.length, 1, `look ${look}`)
     t.equal(chosen.id, stored[0]?.id)

@@ -5,9 +5,8 @@ import type { RevocationReason } from '@gatehouse/pki'
 import { optional } from '@gatehouse/service-kit/config'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import type { Right } from '../config/auth.ts'
 import { CertError } from '../errors.ts'
-import { actorOf, mayAll, principalOf, requireProgram } from '../policy/authorize.ts'
+import { actorOf, isOperatorFor, mayAll, principalOf, requireProgram } from '../policy/authorize.ts'
 import { isPerson } from '../policy/rules.ts'
 import { pagesOf, REASON, revokeAll, revokedAnswers } from '../routes/withdraw.ts'
 import { emptyAnswer, guarded, IdSchema, TextSchema, TimeSchema } from '../schemas.ts'
@@ -138,7 +137,7 @@ export const acmeApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   app.get('/api/acme/accounts', { onRequest, schema: ACCOUNTS }, async (request, reply) => {
-    const owner = isOperator(request) ? undefined : ownName(request)
+    const owner = isOperatorFor(request, 'read') ? undefined : ownName(request)
     // Accounts of devices are nobody's, as those of a caller without an API key.
     const accounts = owner === '' ? [] : await app.store.acme.listAccounts(owner, MAX_LISTED)
     reply.header('cache-control', 'no-store')
@@ -196,7 +195,7 @@ async function revokeOf(
     (certificate) => isOwn || mayAll(request.server, principalOf(request), 'revoke', certificate),
   )
   // Nobody has a key refused to others whose names they may not have.
-  const isKeyRefused = reason === 'keyCompromise' && isOperator(request, 'revoke')
+  const isKeyRefused = reason === 'keyCompromise' && isOperatorFor(request, 'revoke')
   return { account, reason, ...(await revokeAll(request, pages, reason, { isKeyRefused })) }
 }
 
@@ -217,16 +216,10 @@ function ownName(request: FastifyRequest): string {
   return !isPerson(caller) && caller.method === 'psk' ? caller.subject : ''
 }
 
-/** Whether it has a key that is not limited to names, and may do this. */
-function isOperator(request: FastifyRequest, right: Right = 'read'): boolean {
-  if (actorOf(request).isOperator !== true) return false
-  return request.server.policy.scopeOf(principalOf(request), right).names === undefined
-}
-
 /** An account of the caller, or for an operator who may revoke of any. @throws CertError CERT_NOT_FOUND */
 async function requireAccount(request: FastifyRequest, id: string): Promise<ServedAccount> {
   const account = await request.server.store.acme.findAccount(id)
-  if (account && (account.caller === ownName(request) || isOperator(request, 'revoke')))
+  if (account && (account.caller === ownName(request) || isOperatorFor(request, 'revoke')))
     return account
   throw new CertError('CERT_NOT_FOUND', 'the caller has no such account')
 }
@@ -250,7 +243,7 @@ function requireOwner(request: FastifyRequest, caller: string): Owner {
   const asking = principalOf(request)
   const isOwn = caller === ownName(request) && !isPerson(asking) && asking.method === 'psk'
   const [boundBy] = callers.digestsOf(isOwn ? asking : caller)
-  if (boundBy !== undefined && caller !== '' && (isOwn || isOperator(request, 'issue')))
+  if (boundBy !== undefined && caller !== '' && (isOwn || isOperatorFor(request, 'issue')))
     return { caller, boundBy }
   throw callerUnknown('only an API key has ACME accounts: its own, or by an operator that of any')
 }

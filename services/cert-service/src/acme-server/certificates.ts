@@ -25,22 +25,27 @@ interface CertificateRoute {
   readonly Params: { readonly fingerprint: string }
 }
 
+interface AlternateRoute {
+  readonly Params: { readonly fingerprint: string; readonly number: string }
+}
+
 /** Certificates (RFC 8555 sections 7.4.2, 7.6) and when to renew them (RFC 9773). */
 export async function certificateRoutes(app: FastifyInstance): Promise<void> {
   app.post<CertificateRoute>('/certificate/:fingerprint', async (request, reply) => {
     const { record, urls } = await download(request)
-    const root = app.ca.rootAbove(record)
     const { fingerprint } = request.params
-    if (root) addLink(reply, urls.alternate(fingerprint), 'alternate')
+    for (const number of alternatesOf(app, record).keys())
+      addLink(reply, urls.alternate(fingerprint, number + 1), 'alternate')
     return reply.type(PEM).send(buildChainPem(record.certificate, record.chain))
   })
 
-  app.post<CertificateRoute>('/certificate/:fingerprint/1', async (request, reply) => {
+  app.post<AlternateRoute>('/certificate/:fingerprint/:number', async (request, reply) => {
     const { record, urls } = await download(request)
-    const root = app.ca.rootAbove(record)
-    if (!root) throw absent()
-    addLink(reply, urls.certificate(request.params.fingerprint), 'alternate')
-    return reply.type(PEM).send(buildChainPem(record.certificate, [...record.chain, root]))
+    const { fingerprint, number } = request.params
+    const chain = alternatesOf(app, record).find((_, n) => String(n + 1) === number)
+    if (!chain) throw absent()
+    addLink(reply, urls.certificate(fingerprint), 'alternate')
+    return reply.type(PEM).send(buildChainPem(record.certificate, chain))
   })
 
   app.post('/revoke-cert', async (request, reply) => {
@@ -67,6 +72,21 @@ export async function certificateRoutes(app: FastifyInstance): Promise<void> {
     app.acme.noteRenewalInfo(record)
     return reply.header('retry-after', askAgainAfter(record)).send(describeRenewal(record))
   })
+}
+
+/**
+ * Returns the chains that a client may choose instead: as far as the root that it leads to first, with that root, and
+ * then, if the chain goes on by a cross certificate, without what leads to another root.
+ */
+function alternatesOf({ ca }: FastifyInstance, record: Issued): readonly (readonly Uint8Array[])[] {
+  const root = ca.rootAbove(record)
+  if (!root) return []
+  const { certificate, chain } = record
+  const last = chain.findIndex((_, n) =>
+    ca.rootAbove({ certificate, chain: chain.slice(0, n + 1) }),
+  )
+  const direct = chain.slice(0, last + 1)
+  return direct.length < chain.length ? [[...direct, root], direct] : [[...direct, root]]
 }
 
 /** The certificate of the path, for an account that may read certificates for all of its names. */

@@ -46,7 +46,7 @@ export function urlsOf({ protocol, host }: Pick<FastifyRequest, 'protocol' | 'ho
     challenge: (order: string, n: number, type: string) =>
       urlOf(`/acme/challenge/${order}/${n}/${type}`),
     certificate: (fingerprint: string) => urlOf(`/acme/certificate/${fingerprint}`),
-    alternate: (fingerprint: string) => urlOf(`/acme/certificate/${fingerprint}/1`),
+    alternate: (fingerprint: string, n: number) => urlOf(`/acme/certificate/${fingerprint}/${n}`),
   }
 }
 

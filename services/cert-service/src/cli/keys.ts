@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { format } from 'node:util'
 import { createPrivateFile, openStore, replaceMasterKey } from '@gatehouse/cert-store'
 import type { Store } from '@gatehouse/cert-store/port'
-import { rolloverAccount } from '@gatehouse/issuance/issuers'
+import { rolloverAccount, rootsAt } from '@gatehouse/issuance/issuers'
 import type { IssuerConfig } from '@gatehouse/issuance/options'
 import { toPem } from '@gatehouse/pki'
 import { systemClock } from '@gatehouse/service-kit/clock'
@@ -26,13 +26,15 @@ function openStopped(stopped: Stopped): Promise<Store> {
 }
 
 /**
- * Moves the root's private key out of the store into a new file (PEM, PKCS#8), to be kept offline.
+ * Moves the private key of the root that signs out of the store into a new file (PEM, PKCS#8), to be kept offline.
  * @throws StoreError STORE_MISSING, STORE_LOCKED; CertError CERT_ROOT_KEY_ABSENT, CERT_MASTER_KEY_UNUSABLE, CERT_FILE_FAILED
  */
 export async function detachRoot(options: Stopped & { readonly file: string }): Promise<void> {
   const { file, ...stopped } = options
   await using store = await openStopped(stopped)
-  const root = (await store.listAuthorities()).find(({ role }) => role === 'root')
+  const roots = (await store.listAuthorities()).filter(({ role }) => role === 'root')
+  const [roll] = await store.listRolls()
+  const root = roll ? roots.find(({ id }) => id === rootsAt(roll).signing) : roots[0]
   if (!root?.sealedKey)
     throw new CertError('CERT_ROOT_KEY_ABSENT', 'The store holds no private key of the root.')
   const keyring = await keyringOf(stopped, store)

@@ -22,9 +22,11 @@ export const issuance = fp<IssuanceOptions>(
     const holdings = new Holdings({ store, keyring, clock })
     const callers = new Callers(limits, { store, clock, log })
     const deps = { store, keyring, issuers, audit, events: certEvents, clock, log, metrics }
-    // Revocations by other replicas are among the changes.
-    store.onChange(({ isUrgent }) => {
-      if (isUrgent) app.ca.crls.outdate()
+    // Revocations and the stages of a roll by other replicas are among the changes.
+    store.onChange(async ({ isUrgent }) => {
+      if (!isUrgent) return
+      app.ca.crls.outdate()
+      await app.ca.track()
     })
     const issuance = new Issuance({ ...deps, holdings, callers, wait, random })
     app.addHook('preClose', async () => issuance.stopWaiting())

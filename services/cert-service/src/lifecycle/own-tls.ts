@@ -27,6 +27,7 @@ export const ownTls = fp<{ readonly server: Server }>(
     if (isPlain(server.tls)) return
     const source = await openOwnTls(app, server, (credentials) => applyTls(app, credentials))
     app.addHook('onClose', async () => source.close())
+    app.ca.onRoot(async () => source.renew?.())
     applyTls(app, source.current())
   },
   {

@@ -34,6 +34,14 @@ export function programOf(request: FastifyRequest): Program {
   return request.proven ?? request.caller
 }
 
+/** Whether the principal has a key that is not limited to names, and may do this. */
+export function isOperatorFor(request: FastifyRequest, right: Right): boolean {
+  const principal = principalOf(request)
+  return (
+    isOperator(principal) && request.server.policy.scopeOf(principal, right).names === undefined
+  )
+}
+
 /** A product of `User-Agent` (RFC 9110 section 10.1.5) of ordinary length. */
 const PRODUCT = /^[\w.+-]{1,40}(?:\/[\w.+-]{1,40})?/
 

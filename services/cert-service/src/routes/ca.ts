@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { answerHttp01 } from '@gatehouse/acme'
-import { parseCertificate, toPem } from '@gatehouse/pki'
+import { toPem } from '@gatehouse/pki'
 import { hasTag } from '@gatehouse/service-kit/http'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
@@ -69,15 +69,15 @@ export const caRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const clientAuthorities = async () => {
     const authorities = await app.ca.clientAuthorities()
     if (authorities.length > 0) return authorities
-    throw new CertError('CERT_NOT_FOUND', 'this CA signs no certificates of clients')
+    throw signsNoClients()
   }
   app.get('/ca/clients.pem', { schema: CLIENTS }, async (_request, reply) => {
     const authorities = await clientAuthorities()
     return send(reply, PEM, authorities.map((der) => toPem('CERTIFICATE', der)).join(''))
   })
   app.get('/ca/clients.crl.pem', { schema: CLIENT_LISTS }, async (_request, reply) => {
-    const keyIds = (await clientAuthorities()).map((der) => parseCertificate(der).skid ?? '')
-    const lists = await Promise.all(keyIds.map((keyId) => app.ca.crls.get(keyId)))
+    const lists = await app.ca.clientLists()
+    if (lists.length === 0) throw signsNoClients()
     return send(reply, PEM, lists.map((der) => toPem('X509 CRL', der)).join(''))
   })
   app.get('/ca/crl.der', { schema: LIST }, async (request, reply) => {
@@ -85,6 +85,9 @@ export const caRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return send(reply, CRL, await app.ca.crls.get(issuer))
   })
 }
+
+const signsNoClients = () =>
+  new CertError('CERT_NOT_FOUND', 'this CA signs no certificates of clients')
 
 /** `GET /.well-known/acme-challenge/:token` for CAs (RFC 8555 section 8.3), without authentication. */
 export const challengeRoute: FastifyPluginAsyncTypebox = async (app) => {

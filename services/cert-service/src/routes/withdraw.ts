@@ -33,10 +33,10 @@ export const withdrawRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-const UnconfirmedSchema = Type.Array(Type.String(), {
+export const UnconfirmedSchema = Type.Array(Type.String(), {
   description:
-    'Replicas that did not confirm within two seconds, and may serve the certificates until ' +
-    'they reach the database; `*` if the database could not be asked. Absent if there are none.',
+    'Replicas that did not confirm within two seconds, and may go on as before until they ' +
+    'reach the database; `*` if the database could not be asked. Absent if there are none.',
 })
 
 export const REASON = Type.Optional(

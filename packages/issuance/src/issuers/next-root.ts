@@ -1,0 +1,124 @@
+import type { NewAuthority } from '@gatehouse/cert-store/port'
+import { type Authority, createCross, createRoot, loadAuthority } from '@gatehouse/pki'
+import { IssuanceError } from '../errors.ts'
+import {
+  type AuthorityDeps,
+  type AuthorityOptions,
+  LINES,
+  recordOf,
+  type StoredAuthority,
+} from './authority-rows.ts'
+import { CRL_LIFETIME, crlUrlOf, nextCrl } from './crls.ts'
+import type { SigningLine } from './line.ts'
+
+/** What an operator brings to begin a roll, PEM. */
+export interface NextRoot {
+  /** The next root, with its key; one is made if there is none. */
+  readonly root?: string | undefined
+  readonly key?: string | undefined
+  /** The key of the root that signs now, if it is offline. */
+  readonly signerKey?: string | undefined
+  /** Whether clients that trust only the root of now are to accept what is below the next one. */
+  readonly isCrossed: boolean
+}
+
+interface Present extends Pick<AuthorityOptions, 'name' | 'root'> {
+  /** The roots of now and before. */
+  readonly roots: readonly StoredAuthority[]
+}
+
+/** Opens the next root that an operator brings, or makes one. @throws IssuanceError CERT_ROLL_ROOT; PkiError */
+export async function openNextRoot(
+  { root, key }: NextRoot,
+  { name, root: configured, roots }: Present,
+  now: number,
+): Promise<Authority> {
+  if (root === undefined) {
+    if (configured)
+      refuseRoot('`ca.root` is your own root: send the next one along as `root`, with its `key`')
+    if (key !== undefined) refuseRoot('there is a `key` without its `root`')
+    return createRoot({ commonName: numbered(`${name} Root CA`, roots), now })
+  }
+  if (key === undefined) return refuseRoot('the `key` of the next root is missing')
+  const next = loadAuthority({ certificate: root, key, now })
+  const { certificate, anchor, info } = next
+  if (!anchor?.equals(certificate)) refuseRoot(`${nameOf(next)} is not signed by itself`)
+  if (info.pathLength === 0) refuseRoot(`${nameOf(next)} may sign leaves only`)
+  for (const { authority } of roots) {
+    if (authority.info.spki.equals(info.spki) || authority.info.skid === info.skid)
+      refuseRoot(`${nameOf(authority)} has the same key`)
+    if (authority.info.subjectDer.equals(info.subjectDer))
+      refuseRoot(`a root is called ${nameOf(next)} already: give the next one another name`)
+  }
+  return next
+}
+
+/** Creates the cross certificate of a root, by the one before. */
+export function crossOf(
+  root: Authority,
+  signer: Authority,
+  { crlUrl }: Pick<AuthorityOptions, 'crlUrl'>,
+  now: number,
+): NewAuthority {
+  const options = { signer, root, now, ...(crlUrl && { crlUrl: crlUrlOf(crlUrl, signer) }) }
+  return {
+    role: 'cross',
+    certificate: createCross(options),
+    sealedKey: null,
+    notAfter: signer.ends,
+  }
+}
+
+interface Below {
+  readonly lines: readonly SigningLine[]
+  /** Whether the key of the root is stored. */
+  readonly isStored: boolean
+  readonly cross: NewAuthority | undefined
+}
+
+/** Creates what is added with a root, each with its list, so that what they sign can be verified at once. */
+export async function authoritiesBelow(
+  root: Authority,
+  { lines, isStored, cross }: Below,
+  { keyring, clock }: AuthorityDeps,
+): Promise<readonly [NewAuthority, ...NewAuthority[]]> {
+  const now = clock.now()
+  const intermediates: NewAuthority[] = []
+  for (const { authorities, profile } of lines) {
+    const authority = await authorities.create(root, now)
+    const record = recordOf(LINES[profile].role, authority, keyring)
+    intermediates.push({ ...record, crl: firstCrl(authority, now, now + CRL_LIFETIME) })
+  }
+  const until = Math.max(...intermediates.map(({ notAfter }) => notAfter))
+  const { certificate, info } = root
+  const record = isStored
+    ? recordOf('root', root, keyring)
+    : ({ role: 'root', certificate, sealedKey: null, notAfter: info.notAfter } as const)
+  const next = { ...record, crl: firstCrl(root, now, until) }
+  return [next, ...(cross ? [cross] : []), ...intermediates]
+}
+
+function firstCrl(authority: Authority, thisUpdate: number, nextUpdate: number) {
+  const { authorityId: _, ...crl } = nextCrl({ id: 0, authority }, undefined, {
+    ...{ thisUpdate, nextUpdate, revoked: [] },
+  })
+  return crl
+}
+
+/** The name of a root, with a number that no other one has. */
+function numbered(name: string, roots: readonly StoredAuthority[]): string {
+  const names = new Set(roots.map(({ authority }) => nameOf(authority)))
+  let number = roots.length + 1
+  while (names.has(`CN=${name} ${number}`)) number += 1
+  return `${name} ${number}`
+}
+
+/** The subject of a root on one line. */
+export function nameOf(authority: Authority | undefined): string {
+  return authority?.info.subject.replaceAll('\n', ', ') ?? ''
+}
+
+/** @throws IssuanceError CERT_ROLL_ROOT */
+export function refuseRoot(why: string, cause?: Error): never {
+  throw new IssuanceError('CERT_ROLL_ROOT', why, { cause })
+}

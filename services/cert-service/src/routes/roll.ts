@@ -1,0 +1,170 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { toTime } from '@gatehouse/issuance/times'
+import type { Authority } from '@gatehouse/pki'
+import { optional } from '@gatehouse/service-kit/config'
+import type { FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import type { Right } from '../config/auth.ts'
+import { CertError } from '../errors.ts'
+import { actorOf, isOperatorFor, requireProgram } from '../policy/authorize.ts'
+import { guarded, TextSchema, TimeSchema } from '../schemas.ts'
+import { UnconfirmedSchema } from './withdraw.ts'
+
+/** Characters of a certificate or key in PEM. */
+const MAX_PEM = 20_000
+/** What the caller of a step has to be allowed to, for whichever name. */
+const RIGHTS: readonly Right[] = ['issue', 'revoke']
+
+/** `GET` and `POST /api/ca/roll`. */
+export const rollRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const onRequest = requireProgram(app)
+  app.get('/api/ca/roll', { onRequest, schema: STATUS }, async (request, reply) => {
+    requireOperator(request, ['read'])
+    reply.header('cache-control', 'no-store')
+    return describeRoll(request)
+  })
+  app.post('/api/ca/roll', { onRequest, schema: STEP }, async (request, reply) => {
+    requireOperator(request, RIGHTS)
+    await take(request, request.body)
+    const unconfirmed = [...(await app.store.awaitReplicas())]
+    reply.header('cache-control', 'no-store')
+    return { ...(await describeRoll(request)), ...(unconfirmed.length > 0 && { unconfirmed }) }
+  })
+}
+
+const RootSchema = Type.Object({
+  subject: TextSchema('Its name.'),
+  fingerprint256: TextSchema('SHA-256 of its certificate, hexadecimal.'),
+  notAfter: TimeSchema('Its end.'),
+})
+
+const RollSchema = Type.Object({
+  stage: Type.Enum(['none', 'begun', 'used', 'finished'], {
+    description:
+      'Which root signs: `begun` that of before, `used` and `finished` the next one. Both are to be trusted until ' +
+      'the roll is finished.',
+  }),
+  ...optional({
+    from: RootSchema,
+    to: RootSchema,
+    begunAt: TimeSchema('When the roll began.'),
+    usedAt: TimeSchema('Since when the next root signs.'),
+    inForce: Type.Object(
+      {
+        total: Type.Integer(),
+        names: Type.Array(Type.String(), { description: 'Some of their names.' }),
+        until: Type.Optional(TimeSchema('When the last of them ends.')),
+      },
+      {
+        description:
+          'The certificates below the root of before that are neither expired nor revoked.',
+      },
+    ),
+    lacking: Type.Array(Type.String(), {
+      description: 'The clients that have said which roots they trust, without the next one.',
+    }),
+    next: Type.Object(
+      { action: Type.Enum(['use', 'finish']), from: TimeSchema('From when on it is possible.') },
+      { description: 'The next step.' },
+    ),
+    unconfirmed: UnconfirmedSchema,
+  }),
+})
+
+const STATUS = guarded([403], {
+  summary: 'How far the CA has come from one root to the next',
+  description: 'For operators, whose key is not limited to names.',
+  response: { 200: RollSchema },
+})
+
+const PemSchema = (description: string) => Type.String({ maxLength: MAX_PEM, description })
+const forAction = (action: string) => ({ properties: { action: { const: action } } })
+
+const StepSchema = Type.Object(
+  {
+    action: Type.Enum(['begin', 'use', 'back', 'finish']),
+    ...optional({
+      root: PemSchema('begin: the next root in PEM, instead of one that is made here.'),
+      key: PemSchema(
+        'begin: the private key of `root` in PEM. It signs intermediates and lists, and is not stored.',
+      ),
+      signerKey: PemSchema(
+        'begin: the private key of the root of now in PEM, if it is offline. It signs the cross certificate and a ' +
+          'list, and is not stored.',
+      ),
+      cross: Type.Boolean({
+        description:
+          'begin: `false` if no client that trusts only the root of now is to accept what the next one signs, as its ' +
+          'key is compromised. Default: `true`.',
+      }),
+      now: Type.Boolean({ description: 'use: less than 14 days after the beginning.' }),
+      force: Type.Boolean({
+        description: 'finish: although certificates are in force, or clients lack the next root.',
+      }),
+      forgetKey: Type.Boolean({
+        description:
+          'finish: delete the private key of the root of before from the store, for good.',
+      }),
+    }),
+  },
+  {
+    description: 'A step of the roll.',
+    dependentSchemas: {
+      ...{ root: forAction('begin'), key: forAction('begin'), signerKey: forAction('begin') },
+      ...{ cross: forAction('begin'), now: forAction('use') },
+      ...{ force: forAction('finish'), forgetKey: forAction('finish') },
+    },
+  },
+)
+
+const STEP = guarded([403, 409, 422], {
+  summary: 'Begin to roll the root, use the next one, go back, or finish',
+  description:
+    'For operators, whose key is not limited to names and has the rights `issue` and `revoke`. A step that was ' +
+    'taken before is answered by the stage.',
+  body: StepSchema,
+  response: { 200: RollSchema },
+})
+
+function requireOperator(request: FastifyRequest, rights: readonly Right[]): void {
+  if (rights.every((right) => isOperatorFor(request, right))) return
+  const why = `only an operator rolls the root: use a key without \`domains\` that has the rights ${rights.join(' and ')}`
+  throw new CertError('CERT_NAME_NOT_ALLOWED', why)
+}
+
+async function take(request: FastifyRequest, body: Static<typeof StepSchema>): Promise<void> {
+  const { action, root, key, signerKey, cross = true, now, force, forgetKey = false } = body
+  const { roll } = request.server.ca
+  const { actor, remoteAddress, requestId } = actorOf(request)
+  const requester = {
+    actor,
+    ...(remoteAddress !== undefined && { remoteAddress }),
+    ...(requestId !== undefined && { requestId }),
+  }
+  if (action === 'begin') await roll.begin({ root, key, signerKey, isCrossed: cross }, requester)
+  else
+    await roll.step(action, { isForced: now ?? force ?? false, forgetsKey: forgetKey }, requester)
+  request.log.info({ action }, 'the root of the CA rolls')
+}
+
+async function describeRoll({ server }: FastifyRequest): Promise<Static<typeof RollSchema>> {
+  const { stage, from, to, begunAt, usedAt, inForce, lacking, next } = await server.ca.roll.status()
+  const { total, names, until } = inForce
+  const rolling = {
+    inForce: { total, names: [...names], ...(until !== null && { until: toTime(until) }) },
+    lacking: [...lacking],
+    ...(begunAt !== undefined && { begunAt: toTime(begunAt) }),
+    ...(usedAt && { usedAt: toTime(usedAt) }),
+    ...(next && { next: { action: next.step, from: toTime(next.from) } }),
+  }
+  return {
+    stage,
+    ...(from && { from: describeRoot(from) }),
+    ...(to && { to: describeRoot(to) }),
+    ...(stage !== 'none' && rolling),
+  }
+}
+
+function describeRoot({ info: { subject, fingerprint256, notAfter } }: Authority) {
+  return { subject: subject.replaceAll('\n', ', '), fingerprint256, notAfter: toTime(notAfter) }
+}
