@@ -32,6 +32,7 @@ export {
   parseNameRule,
 } from './names.ts'
 export { notGranted } from './not-granted.ts'
+export { createPkcs12, createTruststore } from './pkcs12.ts'
 export {
   type Authority,
   clampValidity,
