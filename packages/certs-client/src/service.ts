@@ -102,6 +102,13 @@ const AcmeAccounts = Type.Object({
   ),
   next: OptionalText,
 })
+const RollRoot = Type.Optional(Type.Object({ subject: Text, fingerprint256: Text, notAfter: Text }))
+const Roll = Type.Object({
+  ...{ stage: Text, from: RollRoot, to: RollRoot, begunAt: OptionalText, usedAt: OptionalText },
+  inForce: Type.Optional(Type.Object({ total: Type.Integer(), names: Texts, until: OptionalText })),
+  ...{ lacking: OptionalTexts, unconfirmed: OptionalTexts },
+  next: Type.Optional(Type.Object({ action: Text, from: Text })),
+})
 // People paste these into shells and configurations.
 const AcmeKey = Type.Object({
   kid: Type.String({ pattern: '^[\\w%][\\w.%-]{0,1000}$' }),
@@ -120,6 +127,7 @@ const Problem = Type.Object({
 export type IssuedAnswer = Static<typeof Issued>
 export type OrderAnswer = Static<typeof Order>
 export type RenewalsAnswer = Static<typeof Renewals>
+export type RollAnswer = Static<typeof Roll>
 type PageQuery = Readonly<Record<string, string>>
 
 /** An order that is under way, and after how many milliseconds to ask for it. */
@@ -243,6 +251,9 @@ export function connect(options: ConnectOptions) {
       const answer = await call(pathOf(domain), { method: 'DELETE', expect: [200, 204] })
       return answer.status === 204 ? {} : read(answer, Deleted)
     },
+    roll: () => ask('api/ca/roll', Roll),
+    /** Takes a step of the roll from one root to the next. */
+    takeRollStep: (body: object) => ask('api/ca/roll', Roll, { method: 'POST', body }),
     /** Asks for the key that binds accounts of ACME to a caller; without one, to who asks. */
     acmeKey: (body: object) => ask('api/acme/key', AcmeKey, { method: 'POST', body }),
     /** Binds accounts of a caller to the present value of its API key: the named ones, or all. */

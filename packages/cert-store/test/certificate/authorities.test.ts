@@ -51,3 +51,70 @@ onBothEngines('a CRL replaces the one before', async (t, { store }) => {
 const listOf = (serialNumber: string) => [
   { serialNumber, revokedAt: NOW, reason: 'superseded' as const },
 ]
+
+onBothEngines('a roll begins in one write, and its stages change once', async (t, { store }) => {
+  const authority = { certificate: randomBytes(400), sealedKey: null, notAfter: NOW }
+  const root = (await store.addAuthority({ ...authority, role: 'root' }, null))!
+  t.same(await store.listRolls(), [])
+  const crl = { number: 7n, crl: randomBytes(50), thisUpdate: NOW, nextUpdate: NOW, entries: null }
+  const added = [
+    { ...authority, role: 'root', sealedKey: randomBytes(99), crl },
+    { ...authority, role: 'cross' },
+    { ...authority, role: 'intermediate', crl },
+    { ...authority, role: 'client-intermediate', crl },
+  ] as const
+  const begin = () =>
+    store.beginRoll(added, { fromRoot: root.id, begunAt: NOW }, newAudit({ action: 'ca-roll' }))
+  const outcomes = await Promise.all([begin(), begin()])
+  t.same(outcomes.sort(), [false, true], 'once')
+  t.equal(await begin(), false)
+  const rows = await store.listAuthorities()
+  t.same(
+    rows.map(({ role }) => role),
+    ['client-intermediate', 'intermediate', 'cross', 'root', 'root'],
+  )
+  const [, , , next] = rows
+  for (const { id, role } of rows)
+    t.same(
+      await store.findCrl(id),
+      role === 'cross' || id === root.id ? undefined : { ...crl, authorityId: id },
+      role,
+    )
+  const roll = { fromRoot: root.id, toRoot: next!.id, stage: 'begun', begunAt: NOW, usedAt: null }
+  const [begun] = await store.listRolls()
+  t.same(begun, roll)
+
+  const change = (stage: 'used' | 'begun' | 'finished', usedAt: number | null, previous = begun!) =>
+    store.changeRoll(previous, { stage, usedAt }, newAudit({ action: 'ca-roll' }))
+  t.same((await Promise.all([change('used', NOW), change('used', NOW + 1)])).sort(), [false, true])
+  const [used] = await store.listRolls()
+  t.match(used, { stage: 'used', begunAt: NOW })
+  t.equal(await change('begun', null, used), true)
+  t.match(await store.listRolls(), [{ stage: 'begun', usedAt: null }])
+  t.equal(await change('finished', NOW, used), false, 'as it was read')
+  t.equal(await change('finished', NOW), true)
+  const audit = await store.listAudit({ limit: 20 })
+  t.equal(audit.filter(({ action }) => action === 'ca-roll').length, 4, 'with each change')
+  t.equal(await begin(), true, 'another one after it')
+})
+
+onBothEngines('what is in force below authorities', async (t, { store }) => {
+  const other = randomBytes(300)
+  const add = (changes: object) => store.addCertificate(newCertificate(changes), newAudit())
+  await add({ names: ['a.example'], notAfter: NOW + 2 })
+  await add({ names: ['a.example'], notAfter: NOW + 5 })
+  await add({ names: ['b.example'], notAfter: NOW + 9, chain: [CHAIN[0]!, other] })
+  await add({ names: ['c.example'], notAfter: NOW + 3, chain: [other] })
+  await add({ names: ['d.example'], notAfter: NOW - 1 })
+  const revoked = await add({ names: ['e.example'], notAfter: NOW + 4 })
+  await store.revoke([revoked.id], NOW, 'superseded', newAudit())
+  const inForce = (...authorities: Buffer[]) => store.findInForce(authorities, NOW)
+  t.same(await inForce(CHAIN[0]!), {
+    total: 3,
+    names: ['b.example', 'a.example'],
+    until: NOW + 9,
+  })
+  t.same(await inForce(other), { total: 1, names: ['c.example'], until: NOW + 3 })
+  t.match(await inForce(CHAIN[0]!, other), { total: 4 })
+  t.same(await inForce(), { total: 0, names: [], until: null })
+})

@@ -26,8 +26,10 @@ import { labelled, table } from './table.ts'
 export interface CommandOptions
   extends ConnectionOptions,
     OptionValues<'json' | 'failing' | 'pem' | 'wait' | 'dryRun' | 'renew' | 'now', boolean>,
+    OptionValues<'noCross' | 'force' | 'forgetKey', boolean>,
     OptionValues<'keep' | 'only', readonly string[]>,
-    Texts<'reason' | 'caller' | 'spread' | 'end' | 'adopt' | 'account' | 'profile'> {}
+    Texts<'reason' | 'caller' | 'spread' | 'end' | 'adopt' | 'account' | 'profile'>,
+    Texts<'root' | 'rootKey' | 'signerKey'> {}
 
 export interface Io {
   readonly env: NodeJS.ProcessEnv

@@ -25,7 +25,7 @@ const WAIT = { '--wait': 'wait until the order is done' }
 interface QuestionSyntax extends Omit<ServiceCommand<unknown>, 'group' | 'run'> {
   readonly name:
     | ('list' | 'show' | 'renew' | 'revoke' | 'remove' | 'order')
-    | ('acmeAccount' | 'acmeAccounts')
+    | ('acmeAccount' | 'acmeAccounts' | 'caRoll')
 }
 
 /** The commands that ask the service about what their argument names, and print the answer. */
@@ -118,6 +118,26 @@ const QUESTIONS: readonly QuestionSyntax[] = [
       'gatehouse-certs acme-accounts --adopt web --only zAejtsqlH08RK2Dr9IZxFQ',
     ],
   },
+  {
+    name: 'caRoll',
+    usage: 'ca roll STEP',
+    summary: 'replace the root of the private CA: begin, status, use, back or finish',
+    options: {
+      '--root FILE': 'begin with this root instead of a new one',
+      '--root-key FILE': 'its private key, which is sent along and not stored',
+      '--signer-key FILE': 'the private key of the root of now, if it is offline; likewise',
+      '--no-cross': 'begin without a cross certificate, as the key of the root is compromised',
+      '--now': 'use the next root less than 14 days after the beginning',
+      '--force': 'finish although clients are cut off',
+      '--forget-key': 'finish, and delete the private key of the root of before',
+    },
+    examples: [
+      'gatehouse-certs ca roll begin',
+      'gatehouse-certs ca roll status',
+      'gatehouse-certs ca roll begin --root new.pem --root-key new.key --signer-key old.key',
+      'gatehouse-certs ca roll finish --forget-key',
+    ],
+  },
 ]
 
 /** The commands of the client, which need no configuration of the service. */
@@ -165,6 +185,7 @@ export const clientCommands = (actionFor: ActionFor): readonly ServiceCommand<un
         const questions = {
           ...(await import('./certificates.ts')),
           ...(await import('./acme-accounts.ts')),
+          ...(await import('./ca-roll.ts')),
         }
         return questions[name](about, options, { env, stdout, stderr, actionFor })
       },

@@ -84,7 +84,7 @@ export class RootRoll {
 
   /**
    * Begins a roll: stores the next root with its intermediates, and a list of each. The root of now goes on signing.
-   * @throws IssuanceError CERT_ROLL_STAGE, CERT_ROLL_ROOT, CERT_ROOT_KEY_ABSENT
+   * @throws IssuanceError CERT_ROLL_STAGE, CERT_ROLL_ROOT
    */
   async begin(input: NextRoot, requester: Requester): Promise<void> {
     const { store, clock } = this.#deps
@@ -160,8 +160,7 @@ export class RootRoll {
     if (key !== undefined) return { id, authority: loadAuthority({ certificate, key, now }) }
     const signer = await this.#parts.roots.withKey({ id, authority })
     if (signer) return signer
-    throw new IssuanceError(
-      'CERT_ROOT_KEY_ABSENT',
+    return refuseRoot(
       `the key of ${subject} is not here: send it along as \`signerKey\`, or begin without a cross certificate`,
     )
   }

@@ -158,3 +158,23 @@ t.test('list, show, renew, revoke, delete, order', async (t) => {
   t.match(await run(['order', '7']), { code: 1, err: /CERT_ORDER_NOT_FOUND/ })
   t.match(await run(['get', '--help']), { code: 0, out: /--reload <CMD>[\s\S]*Examples:/ })
 })
+
+t.test('ca roll goes from one root to the next while clients are served', async (t) => {
+  const { run, dir } = await stage(t)
+  const get = ['get', 'a.test', '--out', dir]
+  await run(get)
+  const step = async (...words: string[]) => {
+    const { code, out, err } = await run(['ca', 'roll', ...words])
+    return code === 0 ? JSON.parse(out).stage : err
+  }
+  t.equal(await step('status'), 'none')
+  t.equal(await step('begin'), 'begun')
+  t.match(await step('begin'), /CERT_ROLL_STAGE.*\n.*ca roll status/)
+  t.match(await step('use'), /CERT_ROLL_TOO_SOON.*\n.*--now/)
+  t.equal(await step('use', '--now'), 'used', 'the client trusts the root of before')
+  t.equal(await step('back'), 'begun')
+  t.equal(await step('use', '--now'), 'used')
+  t.match(await step('finish'), /certificates below the old root are in force.*a\.test/)
+  t.equal(await step('finish', '--force', '--forget-key'), 'finished')
+  t.match(await run([...get]), { code: 0 })
+})

@@ -1,0 +1,65 @@
+import { readFile } from 'node:fs/promises'
+import { UsageError } from '@gatehouse/service-kit/program'
+import type { RollAnswer } from '../service.ts'
+import { kebab } from '../settings.ts'
+import { ask, type CommandOptions, type Io, shortTime } from './certificates.ts'
+import { labelled } from './table.ts'
+
+/** The options of each step. */
+const OPTIONS = {
+  begin: ['root', 'rootKey', 'signerKey', 'noCross'],
+  status: [],
+  use: ['now'],
+  back: [],
+  finish: ['force', 'forgetKey'],
+} as const
+type Option = (typeof OPTIONS)[keyof typeof OPTIONS][number]
+
+/** Takes a step of the roll from one root to the next, or says how far it has come. @throws UsageError, ClientError */
+export async function caRoll(step: string, options: CommandOptions, io: Io): Promise<string> {
+  const fitting: readonly Option[] | undefined = Object.hasOwn(OPTIONS, step)
+    ? OPTIONS[step as keyof typeof OPTIONS]
+    : undefined
+  if (!fitting) throw new UsageError(`ca roll is followed by ${Object.keys(OPTIONS).join(', ')}`)
+  const stray = Object.values(OPTIONS)
+    .flat()
+    .find((option) => options[option] !== undefined && !fitting.includes(option))
+  if (stray) throw new UsageError(`--${kebab(stray)} is not for ca roll ${step}`)
+  const { root, rootKey, signerKey, noCross, now, force, forgetKey } = options
+  const [rootPem, key, signerPem] = await Promise.all([root, rootKey, signerKey].map(readPem))
+  const body = {
+    ...{ action: step, root: rootPem, key, signerKey: signerPem, now, force, forgetKey },
+    ...(noCross && { cross: false }),
+  }
+  return ask(options, io, async (service) => {
+    const value = await (step === 'status' ? service.roll() : service.takeRollStep(body))
+    return { value, text: describeRoll(value) }
+  })
+}
+
+async function readPem(file: string | undefined): Promise<string | undefined> {
+  if (file === undefined) return undefined
+  return readFile(file, 'utf8').catch(({ code }) => {
+    throw new UsageError(`${file} cannot be read: ${code}`)
+  })
+}
+
+function describeRoll({ stage, from, to, inForce, next, ...roll }: RollAnswer): string {
+  const { total = 0, names = [], until = '' } = inForce ?? {}
+  const rootText = (root: RollAnswer['from']) =>
+    root && `${root.subject}, ends ${shortTime(root.notAfter)}, SHA-256 ${root.fingerprint256}`
+  const lines = {
+    stage,
+    'begun at': roll.begunAt && shortTime(roll.begunAt),
+    'used since': roll.usedAt && shortTime(roll.usedAt),
+    root: rootText(from),
+    'next root': rootText(to),
+    'in force below the root':
+      to && (total === 0 ? '0' : `${total} until ${shortTime(until)}, such as ${names.join(', ')}`),
+    'clients that lack the next root': roll.lacking?.join(', '),
+    'next step': next && `${next.action}, from ${shortTime(next.from)}`,
+    'not confirmed by': roll.unconfirmed?.join(', '),
+  }
+  const shown = Object.entries(lines).flatMap(([label, text]) => (text ? [[label, text]] : []))
+  return labelled(Object.fromEntries(shown))
+}

@@ -1,0 +1,112 @@
+import { writeFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { testFolder } from '@gatehouse/service-kit/testing'
+import fastify from 'fastify'
+import t, { type Test } from 'tap'
+import { caRoll } from '../../src/commands/ca-roll.ts'
+
+const root = (subject: string) => ({
+  ...{ subject, fingerprint256: 'ab'.repeat(32), notAfter: '2039-12-30T00:00:00Z' },
+})
+const USED = {
+  stage: 'used',
+  ...{ from: root('CN=A'), to: root('CN=B') },
+  ...{ begunAt: '2030-01-01T00:00:00Z', usedAt: '2030-01-15T00:00:00Z' },
+  inForce: { total: 2, names: ['a.test', 'b.test'], until: '2030-01-22T00:00:00Z' },
+  lacking: ['web'],
+  next: { action: 'finish', from: '2030-02-14T00:00:00Z' },
+}
+
+/** A service that answers with this stage, and what it was asked. */
+async function stage(t: Test, answer: object = USED) {
+  const bodies: unknown[] = []
+  const app = fastify()
+  app.get('/api/ca/roll', async () => answer)
+  app.post('/api/ca/roll', async ({ body }) => {
+    bodies.push(body)
+    return answer
+  })
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  t.teardown(() => app.close())
+  const folder = testFolder(t)
+  const files = ['api.key', 'root.pem', 'root.key', 'old.key'].map((name) => join(folder, name))
+  for (const file of files) writeFileSync(file, `content of ${file.slice(folder.length + 1)}`)
+  const [keyFile = ''] = files
+  writeFileSync(keyFile, 'key-of-the-tests-0123456789', { mode: 0o600 })
+  const { port } = app.server.address() as AddressInfo
+  const io = { env: {}, stderr: { write() {} }, actionFor: () => undefined }
+  const run = (step: string, options: object = {}, isTTY = true) =>
+    caRoll(
+      step,
+      { url: `http://127.0.0.1:${port}`, keyFile, ...options },
+      { ...io, stdout: { isTTY } },
+    )
+  return { bodies, files, run }
+}
+
+t.test('each step with its options', async (t) => {
+  const { bodies, files, run } = await stage(t)
+  const [, rootFile, rootKey, signerKey] = files
+  const pems = {
+    root: 'content of root.pem',
+    key: 'content of root.key',
+    signerKey: 'content of old.key',
+  }
+  for (const [step, options, body] of [
+    ['begin', {}, { action: 'begin' }],
+    ['begin', { root: rootFile, rootKey, signerKey }, { action: 'begin', ...pems }],
+    ['begin', { noCross: true }, { action: 'begin', cross: false }],
+    ['use', {}, { action: 'use' }],
+    ['use', { now: true }, { action: 'use', now: true }],
+    ['back', {}, { action: 'back' }],
+    [
+      'finish',
+      { force: true, forgetKey: true },
+      { action: 'finish', force: true, forgetKey: true },
+    ],
+  ] as const) {
+    await run(step, options)
+    t.strictSame(bodies.at(-1), body, JSON.stringify(options))
+  }
+  const before = bodies.length
+  await run('status')
+  t.equal(bodies.length, before, 'a question changes nothing')
+})
+
+t.test('what people and programs read', async (t) => {
+  const { run } = await stage(t)
+  t.equal(
+    await run('status'),
+    `stage                            used
+begun at                         2030-01-01 00:00
+used since                       2030-01-15 00:00
+root                             CN=A, ends 2039-12-30 00:00, SHA-256 ${'ab'.repeat(32)}
+next root                        CN=B, ends 2039-12-30 00:00, SHA-256 ${'ab'.repeat(32)}
+in force below the root          2 until 2030-01-22 00:00, such as a.test, b.test
+clients that lack the next root  web
+next step                        finish, from 2030-02-14 00:00
+`,
+  )
+  t.strictSame(JSON.parse(await run('status', {}, false)), USED)
+  const finished = await stage(t, { ...USED, inForce: { total: 0, names: [] }, next: undefined })
+  t.match(await finished.run('status'), /in force below the root +0\n/)
+  const none = await stage(t, { stage: 'none', from: root('CN=A') })
+  t.match(await none.run('status'), /^stage +none\nroot +CN=A, ends [^\n]+\n$/)
+})
+
+t.test('what is not meant', async (t) => {
+  const { bodies, run } = await stage(t)
+  for (const [step, options, message] of [
+    ['start', {}, 'ca roll is followed by begin, status, use, back, finish'],
+    ['constructor', {}, 'ca roll is followed by begin, status, use, back, finish'],
+    ['use', { force: true }, '--force is not for ca roll use'],
+    ['finish', { now: true }, '--now is not for ca roll finish'],
+    ['back', { rootKey: 'x' }, '--root-key is not for ca roll back'],
+    ['status', { noCross: true }, '--no-cross is not for ca roll status'],
+    ['begin', { forgetKey: true }, '--forget-key is not for ca roll begin'],
+    ['begin', { root: '/nowhere/root.pem' }, '/nowhere/root.pem cannot be read: ENOENT'],
+  ] as const)
+    await t.rejects(run(step, options), { message }, `${step} ${JSON.stringify(options)}`)
+  t.strictSame(bodies, [])
+})

@@ -1,0 +1,87 @@
+import type { RollRecord } from '@gatehouse/cert-store/port'
+import t from 'tap'
+import { type RollStep, rollInForce, rootsAt, stepOf } from '../../src/issuers/roll.ts'
+import { DAY, NOW } from '../helpers/stage.ts'
+
+const ROLL: RollRecord = { fromRoot: 1, toRoot: 4, stage: 'begun', begunAt: NOW, usedAt: null }
+const USED: RollRecord = { ...ROLL, stage: 'used', usedAt: NOW + 14 * DAY }
+const FINISHED: RollRecord = { ...USED, stage: 'finished' }
+const QUIET = { now: NOW + 60 * DAY, inForce: { total: 0, names: [], until: null }, lacking: [] }
+
+t.test('what a stage means', async (t) => {
+  t.strictSame(rootsAt(ROLL), { signing: 1, published: [1, 4] })
+  t.strictSame(rootsAt(USED), { signing: 4, published: [4, 1] })
+  t.strictSame(rootsAt(FINISHED), { signing: 4, published: [4] })
+})
+
+t.test('each step at each stage', async (t) => {
+  const wrong = (stage: string) => ({ code: 'CERT_ROLL_STAGE', message: stage })
+  for (const [roll, step, expected] of [
+    [undefined, 'use', wrong('the stage is none, not begun')],
+    [undefined, 'back', wrong('the stage is none, not used')],
+    [undefined, 'finish', wrong('the stage is none, not used')],
+    [ROLL, 'use', { stage: 'used', usedAt: QUIET.now }],
+    [ROLL, 'back', undefined],
+    [ROLL, 'finish', wrong('the stage is begun, not used')],
+    [USED, 'use', undefined],
+    [USED, 'back', { stage: 'begun', usedAt: null }],
+    [USED, 'finish', { stage: 'finished', usedAt: USED.usedAt }],
+    [FINISHED, 'use', wrong('the stage is finished, not begun')],
+    [FINISHED, 'back', wrong('the stage is finished, not used')],
+    [FINISHED, 'finish', undefined],
+  ] as const)
+    for (const isForced of [false, true]) {
+      const what = `${step} at ${roll?.stage ?? 'none'}`
+      const decide = () => stepOf(roll, step, QUIET, isForced)
+      if (expected && 'code' in expected) t.throws(decide, expected, what)
+      else t.strictSame(decide(), expected, what)
+    }
+})
+
+t.test('what a step waits for, unless it is forced', async (t) => {
+  const held = { total: 2, names: ['a.test', 'b.test'], until: NOW + 70 * DAY }
+  for (const [roll, step, facts, message] of [
+    [ROLL, 'use', { now: NOW + 14 * DAY - 1 }, 'it is possible from 2030-01-15T00:00:00Z'],
+    [ROLL, 'use', { now: NOW - DAY }, 'it is possible from 2030-01-15T00:00:00Z'],
+    [ROLL, 'use', { now: NOW + 14 * DAY, inForce: held, lacking: ['a'] }, ''],
+    [USED, 'back', { now: NOW, inForce: held, lacking: ['a'] }, ''],
+    [USED, 'finish', { now: NOW + 44 * DAY - 1 }, 'it is possible from 2030-02-14T00:00:00Z'],
+    [USED, 'finish', { now: NOW + 44 * DAY }, ''],
+    [
+      USED,
+      'finish',
+      { inForce: held },
+      '2 certificates below the old root are in force, until 2030-03-12T00:00:00Z, such as a.test, b.test',
+    ],
+    [USED, 'finish', { lacking: ['web', 'edge'] }, 'clients that lack the new root: web, edge'],
+    [
+      USED,
+      'finish',
+      { now: NOW, inForce: { ...held, until: null }, lacking: ['web'] },
+      'it is possible from 2030-02-14T00:00:00Z; 2 certificates below the old root are in force, ' +
+        'such as a.test, b.test; clients that lack the new root: web',
+    ],
+  ] as const) {
+    const decide = (isForced: boolean) =>
+      stepOf(roll, step as RollStep, { ...QUIET, ...facts }, isForced)
+    if (message === '') t.ok(decide(false), step)
+    else t.throws(() => decide(false), { code: 'CERT_ROLL_TOO_SOON', message })
+    t.ok(decide(true), `${step} by force`)
+  }
+})
+
+t.test('which roll says which root signs', async (t) => {
+  const rolls = [USED, { ...FINISHED, fromRoot: 0, toRoot: 1 }]
+  for (const [newest, configured, expected] of [
+    [4, undefined, USED],
+    // A root that no roll led to, such as one of the configuration that is not there any more.
+    [9, undefined, undefined],
+    [4, 1, USED],
+    [4, 4, USED],
+    [9, 4, USED],
+    [9, 9, undefined],
+    [4, 0, undefined],
+  ] as const)
+    t.equal(rollInForce(rolls, { newest, configured }), expected, `${newest} ${configured}`)
+  t.equal(rollInForce([], { newest: 1, configured: undefined }), undefined)
+})
