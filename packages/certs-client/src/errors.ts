@@ -26,6 +26,11 @@ export const CLIENT_ERRORS = {
     title: 'Another client is busy in the folder',
     action: 'Try again when it has ended. It may be waiting for its `--reload` command.',
   },
+  CERT_CLIENT_NOT_SERVED: {
+    title: 'Certificate is not served',
+    action:
+      'Reload the server. If it was, its configuration names other files, or `--probe` names another server.',
+  },
   CERT_CLIENT_ORDER_PENDING: {
     title: 'Certificate is not issued yet',
     action: 'Run the same command again later: it continues to wait for the same order.',

@@ -11,6 +11,7 @@ import {
 } from './certificate.ts'
 import { ClientError } from './errors.ts'
 import type { StoragePlace } from './place.ts'
+import { type ProbeHost, requireServed } from './served.ts'
 import {
   type CertService,
   type IssuedAnswer,
@@ -45,10 +46,12 @@ export interface Get {
   readonly clock: Clock
   /** Draws a number from 0 up to 1. */
   readonly random: () => number
-  readonly log: Record<'info' | 'warn', (fields: object, message: string) => void>
+  readonly log: Record<'info' | 'warn' | 'error', (fields: object, message: string) => void>
   readonly signal: AbortSignal
   /** The time to wait for an order, in ms. */
   readonly patienceMs: number
+  /** The ports that have to serve what is in place. */
+  readonly ports?: readonly ProbeHost[]
 }
 
 /**
@@ -61,14 +64,14 @@ export async function getOnce(get: Get): Promise<void> {
   const end = clock.now() + get.patienceMs
   for (let failures = 1; ; failures += 1) {
     try {
-      await update(get)
+      await confirm(get, await update(get))
       return
     } catch (error) {
       if (!(error instanceof ClientError && error.isTransient)) throw error
       const placed = currentOf(await get.place.read(), get)
       if (placed && !isDue(placed, clock.now())) {
         log.warn(describe(error), 'the service could not be reached; the certificate is not due')
-        return
+        return confirm(get, placed, false)
       }
       const wait = waitAfter(error, failures, get.random)
       if (clock.now() + wait > end) throw error
@@ -87,6 +90,10 @@ export async function keepGetting(get: Get): Promise<void> {
     try {
       const placed = await update(get)
       failures = 0
+      await confirm(get, placed).catch((error) => {
+        if (!(error instanceof ClientError)) throw error
+        log.error(describe(error), 'the certificate is not served')
+      })
       wait = untilNextLook(placed, clock.now(), random)
     } catch (error) {
       if (signal.aborted) return
@@ -97,6 +104,13 @@ export async function keepGetting(get: Get): Promise<void> {
     }
     await sleep(clock, wait, signal).catch(() => {})
   }
+}
+
+/** Looks whether the servers have read what is in place, new or not. */
+async function confirm(get: Get, placed: Placed, isReachable = true): Promise<void> {
+  const { ports = [], service, ...context } = get
+  const listener = isReachable ? service : undefined
+  await requireServed(placed, domainOf(get), { ...context, ports, service: listener })
 }
 
 async function update(get: Get): Promise<Placed> {

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type BoundedFetch, type FetchAnswer, type FetchInit, parseJson } from '@gatehouse/net'
 import { printable } from '@gatehouse/service-kit/program'
+import { rootOf } from '@gatehouse/tls-probe'
 import { type Static, Type } from 'typebox'
 import { Check } from 'typebox/schema'
 import { type Placed, readPair, timeOf, toTime } from './certificate.ts'
@@ -88,7 +89,7 @@ function manifest(
   { fullChain, privateKey, renewAt }: Placed,
   { namespace, name, roots = '' }: SecretOptions,
 ): object {
-  const root = rootOf(fullChain, roots)
+  const root = rootOf(certificatesIn(fullChain), certificatesIn(roots))
   const annotations = renewAt === undefined ? {} : { [RENEW_AT]: toTime(renewAt) }
   return {
     apiVersion: 'v1',
@@ -103,12 +104,9 @@ function manifest(
   }
 }
 
-const certificatesIn = (pem: string) =>
-  (pem.match(PEM) ?? []).map((block) => new X509Certificate(block))
-
-function rootOf(fullChain: string, roots: string): X509Certificate | undefined {
-  const top = certificatesIn(fullChain).at(-1)
-  return certificatesIn(roots).find((root) => top?.checkIssued(root) && top.verify(root.publicKey))
+/** Reads all certificates of a text, such as a file of roots. */
+export function certificatesIn(pem: string): X509Certificate[] {
+  return (pem.match(PEM) ?? []).map((block) => new X509Certificate(block))
 }
 
 function toBase64(text: string): string {

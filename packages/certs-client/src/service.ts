@@ -8,6 +8,7 @@ import {
 } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/pki'
 import { printable } from '@gatehouse/service-kit/program'
+import type { ProbePort } from '@gatehouse/tls-probe'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Check } from 'typebox/schema'
 import { timeOf, toTime } from './certificate.ts'
@@ -229,6 +230,12 @@ export function connect(options: ConnectOptions) {
       if (answer.status === 304) return 'unchanged'
       return answer.status === 404 ? undefined : read(answer, Issued)
     },
+    /** Whether the newest certificate of a name is this one, which then is not sent; undefined if there is none. */
+    async isNewest(domain: string, sha256: string): Promise<boolean | undefined> {
+      const headers = { 'if-none-match': `"${sha256}", "${sha256}-chain"` }
+      const { status } = await call(pathOf(domain), { headers, expect: [200, 304, 404] })
+      return status === 404 ? undefined : status === 304
+    },
     /** Shows a certificate without the private key, which the service sends to callers that may have it. */
     async show(domain: string) {
       const { privateKey: _, ...shown } = await ask(pathOf(domain), Shown)
@@ -241,6 +248,11 @@ export function connect(options: ConnectOptions) {
     async *failing(about: { readonly name?: string } = {}) {
       const query = { state: 'failing', ...about }
       for await (const { orders } of pages('api/orders', FailingPage, query)) yield* orders
+    },
+    /** Tells what a port serves. Services of older versions do not listen. */
+    async reportProbe(body: ProbePort & { readonly domain: string; readonly sha256: string }) {
+      const request = { method: 'POST', body: { ...body, ...ofProfile } } as const
+      await call('api/certificate/probe', { ...request, expect: [200, 204, 404] })
     },
     order: (id: string) => ask(`api/orders/${encodeURIComponent(id)}`, Order),
     revoke(domain: string, reason: string | undefined) {

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import { NetError, parseEndpointUrl } from '@gatehouse/net'
+import { NetError, parseEndpointUrl, parseHost } from '@gatehouse/net'
 import {
   KEY_TYPES,
   type KeyType,
@@ -11,8 +11,10 @@ import {
   parseName,
 } from '@gatehouse/pki'
 import { UsageError } from '@gatehouse/service-kit/program'
+import { PROTOCOLS, parsePort } from '@gatehouse/tls-probe'
 import type { Secret, Source } from './credentials.ts'
 import type { Owner } from './folder.ts'
+import type { ProbeHost } from './served.ts'
 
 const MAX_NAMES = 100
 const DEFAULT_URL = 'https://localhost:7401'
@@ -87,6 +89,11 @@ const WAYS = {
   clientId: '--client-id or GATEHOUSE_CLIENT_ID',
 } as const
 type Way = keyof typeof WAYS
+
+/** Whether anything says how to authenticate, for what also works without a service. @throws UsageError */
+export function hasCredentials(options: ConnectionOptions, env: Env): boolean {
+  return wayOf(options, env) !== undefined
+}
 
 /** The way that the options ask for, else the environment. Neither may ask for two, even where the other counts. */
 function wayOf(options: ConnectionOptions, env: NodeJS.ProcessEnv): Way | undefined {
@@ -178,6 +185,18 @@ export function readName(text: string, profile?: Profile): Name {
 export function readProfile(text: string | undefined): Profile | undefined {
   if (text === undefined || text === 'server' || text === 'client') return text
   throw new UsageError('--profile is server or client')
+}
+
+/** Reads `:PORT` or `HOST:PORT`, either with a protocol behind it. @throws UsageError */
+export function readProbe(text: string): ProbeHost {
+  const [, name = '', port = ''] = /^([^:]*|\[[^\]]*\])(:[^:]*)$/.exec(text) ?? []
+  const host = name === '' ? '' : parseHost(name)?.name
+  const parsed = parsePort(port)
+  if (host !== undefined && parsed) return { host, ...parsed }
+  const protocols = PROTOCOLS.join(', ')
+  throw new UsageError(
+    `${text} is no port such as :443, app.example.com:443 or ':2525 smtp'; protocols are ${protocols}`,
+  )
 }
 
 /** Reads the option `--lifetime`. @throws UsageError */

@@ -230,7 +230,7 @@ t.test('an order is asked for as the service says, within bounds', async (t) => 
     const get = {
       service: { order: find } as never,
       clock,
-      log: { info() {}, warn() {} },
+      log: { info() {}, warn() {}, error() {} },
       signal: new AbortController().signal,
       patienceMs: 86_400_000,
     }

@@ -10,6 +10,7 @@ import {
   readName,
   readNames,
   readOwner,
+  readProbe,
   readProfile,
   readSecretName,
 } from '../src/settings.ts'
@@ -142,4 +143,30 @@ t.test('owners by name and number', async (t) => {
   t.same(await readOwner('12:34'), { uid: 12, gid: 34 })
   for (const text of ['', ':', 'a:b:c', 'no-such-user', ':no-such-group', '-V', 'a b'])
     t.ok((await readOwner(text).catch((error) => error)) instanceof UsageError, text)
+})
+
+t.test('ports to look at', async (t) => {
+  const table: readonly [text: string, host: string, port: number, protocol: string][] = [
+    [':443', '', 443, 'tls'],
+    [':25 smtp', '', 25, 'smtp'],
+    [':8443', '', 8443, 'tls'],
+    ['App.Example.COM:443', 'app.example.com', 443, 'tls'],
+    ['bücher.test:5432', 'xn--bcher-kva.test', 5432, 'postgres'],
+    ['10.0.0.1:2525 smtp', '10.0.0.1', 2525, 'smtp'],
+    ['[2001:db8::1]:443', '2001:db8::1', 443, 'tls'],
+  ]
+  for (const [text, host, port, protocol] of table)
+    t.strictSame(readProbe(text), { host, port, protocol }, text)
+  for (const text of [
+    '',
+    '443',
+    'a.test',
+    ':0',
+    ':443 http',
+    '2001:db8::1:443',
+    'a b:443',
+    '*.a.test:443',
+    '[]:1',
+  ])
+    t.throws(() => readProbe(text), { message: /is no port such as :443.* smtp, lmtp,/ }, text)
 })

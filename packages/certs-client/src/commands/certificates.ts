@@ -44,23 +44,36 @@ interface Printable {
   readonly text: string
 }
 
-/** Asks the service, and gives the answer as JSON unless a person reads it. */
+/** Asks the service, and gives its answer. */
 export async function ask(
   options: CommandOptions,
-  { env, stdout, stderr, actionFor }: Io,
+  io: Io,
   step: (service: CertService) => Promise<Printable>,
 ): Promise<string> {
+  await using service = open(options, io)
+  return print(await step(service), options, io)
+}
+
+/** Opens the API, with warnings on standard error. @throws UsageError */
+export function open(
+  options: CommandOptions,
+  { env, stderr, actionFor }: Io,
+): CertService & AsyncDisposable {
   const warn = (fields: object, message: string) =>
     stderr.write(escaped(`warning: ${Object.values(fields).join(' ')}: ${message}\n`))
-  await using service = openService(readConnection(options, env), {
-    clock: clientClock,
-    log: { warn },
-    actionFor,
-    profile: readProfile(options.profile),
-  })
-  const { value, text } = await step(service)
-  const isForPeople = options.json !== true && stdout.isTTY === true
-  return isForPeople || options.pem ? text : `${JSON.stringify(value, null, 2)}\n`
+  const profile = readProfile(options.profile)
+  const context = { clock: clientClock, log: { warn }, actionFor, profile }
+  return openService(readConnection(options, env), context)
+}
+
+/** Gives an answer as JSON unless a person reads it. */
+export function print(
+  { value, text }: Printable,
+  { json, pem }: CommandOptions,
+  { stdout }: Io,
+): string {
+  const isForPeople = json !== true && stdout.isTTY === true
+  return isForPeople || pem ? text : `${JSON.stringify(value, null, 2)}\n`
 }
 
 /** Reads a name of the kind of certificates that is asked for. @throws UsageError */
@@ -291,7 +304,7 @@ export function order(id: string, options: CommandOptions, io: Io): Promise<stri
 /** Waits until an order is done, and tells its steps meanwhile. */
 function follow(service: CertService, waiting: PendingOrder, { stderr }: Io): Promise<OrderAnswer> {
   const info = (fields: object) => stderr.write(`${printable(Object(fields).step)}\n`)
-  const log = { info, warn: info }
+  const log = { info, warn: info, error: info }
   const { signal } = new AbortController()
   const patienceMs = Number.POSITIVE_INFINITY
   return awaitOrder({ service, clock: clientClock, log, signal, patienceMs }, waiting)

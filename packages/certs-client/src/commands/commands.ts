@@ -152,6 +152,8 @@ export const clientCommands = (actionFor: ActionFor): readonly ServiceCommand<un
       '--secret NAMESPACE/NAME': 'keep a Secret of Kubernetes instead, from a pod',
       '--reload CMD': 'run this command when there are new files',
       '--reload-timeout TIME': 'how long it may take (default 1m)',
+      '--probe PORT...':
+        "look whether this port then serves the certificate, such as :443 or ':25 smtp'; also HOST:PORT",
       '--watch': 'keep running instead of ending after one run',
       '--mode MODE': 'permissions of the files (default 600)',
       '--owner USER:GROUP': 'owner of the files',
@@ -164,7 +166,7 @@ export const clientCommands = (actionFor: ActionFor): readonly ServiceCommand<un
       ...CONNECTION,
     },
     examples: [
-      "gatehouse-certs get app.example.com --out /etc/nginx/tls --reload 'systemctl reload nginx'",
+      "gatehouse-certs get app.example.com --out /etc/nginx/tls --reload 'systemctl reload nginx' --probe :443",
       'gatehouse-certs get app.example.com www.example.com --out /etc/tls --csr --watch',
       'gatehouse-certs get shop.example.com --secret shop/web-tls',
       'gatehouse-certs get spiffe://example.com/app --profile client --out /etc/tls --watch',
@@ -173,6 +175,27 @@ export const clientCommands = (actionFor: ActionFor): readonly ServiceCommand<un
       const { get } = await import('./get.ts')
       await get(words, options, process, actionFor)
       return ''
+    },
+  },
+  {
+    ...GROUP,
+    usage: 'probe NAME[:PORT]',
+    summary: 'say which certificate is served under a name, at each of its addresses',
+    options: {
+      '--protocol PROTOCOL':
+        'tls, smtp, lmtp, imap, pop3, postgres or mysql (default: the usual one of the port)',
+      ...JSON_OPTION,
+      ...CONNECTION,
+    },
+    examples: [
+      'gatehouse-certs probe app.example.com --ca root.pem',
+      'gatehouse-certs probe mail.example.com:2525 --protocol smtp',
+    ],
+    async run({ words: [text = ''], options, process, progress }) {
+      progress.say('waiting for the server')
+      const { env, stdout, stderr } = process
+      const { probeName } = await import('./probe.ts')
+      return probeName(text, options, { env, stdout, stderr, actionFor }, process)
     },
   },
   ...QUESTIONS.map(

@@ -17,6 +17,7 @@ import {
   readMode,
   readNames,
   readOwner,
+  readProbe,
   readProfile,
   readSecretName,
   type Texts,
@@ -27,6 +28,7 @@ interface GetOptions
   extends ConnectionOptions,
     Texts<'keyType' | 'lifetime' | 'profile' | 'timeout'>,
     Texts<'out' | 'secret' | 'mode' | 'owner' | 'reload' | 'reloadTimeout'> {
+  readonly probe?: readonly string[] | undefined
   readonly csr?: boolean | undefined
   readonly watch?: boolean | undefined
 }
@@ -43,6 +45,9 @@ export async function get(
 ): Promise<void> {
   const connection = readConnection(options, process.env)
   const profile = readProfile(options.profile)
+  const ports = (options.probe ?? []).map(readProbe)
+  if (ports.length > 0 && profile === 'client')
+    throw new UsageError('--probe is for certificates of servers')
   const request = {
     names: readNames(names, profile),
     keyType: readKeyType(options.keyType),
@@ -67,6 +72,7 @@ export async function get(
     service,
     random: Math.random,
     isOwnKey: options.csr === true,
+    ports,
     patienceMs: options.watch ? Infinity : readDuration('--timeout', options.timeout ?? '5m'),
   }
   await (options.watch ? keepGetting(run) : getOnce(run))

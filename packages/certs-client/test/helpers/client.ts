@@ -52,12 +52,13 @@ export interface ClientOptions {
   readonly fetch?: BoundedFetch
   readonly signal?: AbortSignal
   readonly key?: string
+  readonly ports?: Get['ports']
 }
 
 /** A client of an app, that keeps certificates in a folder of the test. */
 export function clientOf(running: Running, options: ClientOptions = {}) {
   const { names = ['a.test'], keyType, lifetime, csr = false, reload, key = KEY } = options
-  const { signal = new AbortController().signal } = options
+  const { signal = new AbortController().signal, ports = [] } = options
   const { clock } = running
   const dir = options.folder?.dir ?? join(running.folder, 'out')
   const fetch = options.fetch ?? injected(running)
@@ -67,6 +68,8 @@ export function clientOf(running: Running, options: ClientOptions = {}) {
       void logged.push({ level: 'info', message, ...fields }),
     warn: (fields: object, message: string) =>
       void logged.push({ level: 'warn', message, ...fields }),
+    error: (fields: object, message: string) =>
+      void logged.push({ level: 'error', message, ...fields }),
   }
   const wanted = { names: readNames(names), keyType, lifetime }
   const credentials = openCredentials(
@@ -88,6 +91,7 @@ export function clientOf(running: Running, options: ClientOptions = {}) {
       log,
       signal,
       patienceMs: 60_000,
+      ports,
     },
     service: connect({
       url: new URL('http://certs.test/'),

@@ -67,7 +67,7 @@ if (import.meta.main) {
       return { cancel: () => clearTimeout(timer) }
     },
   }
-  const log = { info() {}, warn() {} }
+  const log = { info() {}, warn() {}, error() {} }
   const signal = new AbortController().signal
   const credentials = openCredentials(
     { kind: 'key', key: { text: key } },

@@ -1,0 +1,74 @@
+import type { X509Certificate } from 'node:crypto'
+import { getCACertificates } from 'node:tls'
+import { isIp } from '@gatehouse/net'
+import { UsageError } from '@gatehouse/service-kit/program'
+import { rootOf } from '@gatehouse/tls-probe'
+import { toTime } from '../certificate.ts'
+import { clientClock } from '../clock.ts'
+import { readRoots } from '../open.ts'
+import { certificatesIn } from '../secret.ts'
+import { fingerprintOf, probeHost } from '../served.ts'
+import { hasCredentials, kebab, readProbe } from '../settings.ts'
+import { type CommandOptions, type Io, open, print } from './certificates.ts'
+import { labelled } from './table.ts'
+
+/** Prints what is served under a name; with a problem, the exit code is 1. @throws UsageError, ClientError */
+export async function probeName(
+  text: string,
+  options: CommandOptions & { readonly protocol?: string },
+  io: Io,
+  process: Pick<NodeJS.Process, 'exitCode'>,
+): Promise<string> {
+  const { protocol = '', ca = io.env.GATEHOUSE_CA } = options
+  const port = readProbe(`${text}${/:\d+$/.test(text) ? '' : ':443'} ${protocol}`.trim())
+  const { host } = port
+  if (host === '') throw new UsageError('name the server: NAME or NAME:PORT')
+  const pems = [...getCACertificates('system'), ...(ca ? [readRoots(ca)] : [])]
+  const roots = certificatesIn(pems.join('\n'))
+  await using service = hasCredentials(options, io.env) ? open(options, io) : undefined
+  const looks = await probeHost(port, { serverName: host })
+  const value = await Promise.all(
+    looks.map(async ({ address, chain, message }) => {
+      const [leaf] = chain
+      if (!leaf) return { address, problems: [message] }
+      const isNewest = await service?.isNewest(host, fingerprintOf(leaf))
+      return { address, ...describe(leaf, host, rootOf(chain, roots), isNewest) }
+    }),
+  )
+  if (value.some(({ problems }) => problems.length > 0)) process.exitCode = 1
+  const texts = value.map(({ problems, ...fields }) => {
+    const entries = Object.entries({ ...fields, problems: problems.join('; ') || 'none' })
+    return labelled(
+      Object.fromEntries(entries.map(([name, text]) => [kebab(name).replaceAll('-', ' '), text])),
+    )
+  })
+  return print({ value, text: texts.join('\n') }, options, io)
+}
+
+/** Says what a certificate is, and what is wrong with it. */
+function describe(
+  leaf: X509Certificate,
+  host: string,
+  root: X509Certificate | undefined,
+  isNewest: boolean | undefined,
+) {
+  const { subjectAltName: names = leaf.subject, serialNumber, validFromDate, validToDate } = leaf
+  const now = clientClock.now()
+  const faults: readonly (readonly [isFault: boolean, text: string])[] = [
+    [!(isIp(host) ? leaf.checkIP(host) : leaf.checkHost(host)), `it is not for ${host}`],
+    [validToDate.getTime() <= now, 'it has ended'],
+    [validFromDate.getTime() > now, 'it is not valid yet'],
+    [!root, 'it leads to no known root: the server lacks an intermediate, or --ca the root'],
+    [isNewest === false, 'it is not the newest of the service: reload the server'],
+  ]
+  return {
+    names,
+    issuer: leaf.issuer.replaceAll('\n', ', '),
+    serialNumber: serialNumber.toLowerCase(),
+    fingerprint256: fingerprintOf(leaf),
+    notBefore: toTime(validFromDate.getTime()),
+    notAfter: toTime(validToDate.getTime()),
+    newest: isNewest === undefined ? 'unknown' : isNewest ? 'yes' : 'no',
+    problems: faults.flatMap(([isFault, text]) => (isFault ? text : [])),
+  }
+}
