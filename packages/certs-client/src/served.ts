@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { ADDRCONFIG } from 'node:dns'
 import { lookup } from 'node:dns/promises'
 import { type Clock, sleep } from '@gatehouse/net'
-import { type ProbePort, type ProbeTarget, probe } from '@gatehouse/tls-probe'
+import { type Probe, type ProbePort, type ProbeTarget, probe } from '@gatehouse/tls-probe'
 import { type Placed, toTime } from './certificate.ts'
 import { ClientError } from './errors.ts'
 import type { CertService } from './service.ts'
@@ -100,7 +100,7 @@ export async function probeHost(
   return Promise.all(
     found.slice(0, MAX_ADDRESSES).map(async ({ address }) => {
       const target = { ...port, address, serverName }
-      let result = await probe({ ...target, keyType }, { signal })
+      let result: Probe = await probe({ ...target, keyType }, { signal })
       // It may have none of this kind.
       if ('failure' in result && keyType && result.failure === 'refused')
         result = await probe(target, { signal })

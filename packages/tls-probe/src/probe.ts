@@ -86,14 +86,18 @@ export async function probe(
   } catch (error) {
     signal?.throwIfAborted()
     if (deadline.aborted) return failed('timeout', `takes longer than ${timeoutMs / 1_000} s`)
-    const { code = '', syscall, message } = error as NodeJS.ErrnoException
-    if (syscall === 'connect') return failed('unreachable', `cannot be reached (${code})`)
-    if (code.startsWith('ERR_SSL_') && !message.includes('SSL alert number'))
-      return failed('protocol', `does not speak TLS (${code})`)
-    return failed('refused', `ends the connection (${code})`)
+    return failed(...reasonOf(error as NodeJS.ErrnoException))
   } finally {
     socket.destroy()
   }
+}
+
+function reasonOf(error: NodeJS.ErrnoException): readonly [failure: ProbeFailure, how: string] {
+  const { code = '', syscall, message } = error
+  if (syscall === 'connect') return ['unreachable', `cannot be reached (${code})`]
+  if (code.startsWith('ERR_SSL_') && !message.includes('SSL alert number'))
+    return ['protocol', `does not speak TLS (${code})`]
+  return ['refused', `ends the connection (${code})`]
 }
 
 async function shakeHands(socket: Socket, target: ProbeTarget): Promise<Buffer[]> {
