@@ -137,6 +137,8 @@ export function createNoStore(): Store {
     touchSignIn: async () => {},
     findSignIn: async () => undefined,
     deleteSignIn: async () => {},
+    addRootHolders: async () => {},
+    listRootHolders: async () => [],
     loadKeyring: async () => keyring,
     createKeyring: async (check) => {
       keyring = { check, dataKeys: [] }

@@ -55,6 +55,7 @@ import { type AccessOptions, access } from './policy/access.ts'
 import { isRoutine, logFields } from './policy/authorize.ts'
 import { proxyRoutes } from './proxy/routes.ts'
 import { requestPageRoutes } from './request-page/routes.ts'
+import { rootHolders } from './root-holders.ts'
 import { caRoutes, challengeRoute } from './routes/ca.ts'
 import { certificateRoutes } from './routes/certificate.ts'
 import { renewRoutes } from './routes/renew.ts'
@@ -128,6 +129,7 @@ async function registerCallers(
   config: CertServiceConfig,
   { proofPorts, elapsed, lookup }: AppDeps,
 ): Promise<void> {
+  await app.register(rootHolders)
   await app.register(acmeServer, { ...config, ports: proofPorts })
   await registerApi(app, { ...config, elapsed }, { server: config.server, lookup })
   await app.register(callerChanges)
@@ -155,6 +157,7 @@ export async function buildPlainApp(app: FastifyInstance, { log }: AppDeps) {
   await plain.register(problems, { statusOf: STATUS_OF })
   await plain.register(strictHttp)
   plain.decorate('ca', app.ca)
+  plain.decorate('rootHolders', app.rootHolders)
   plain.decorate('challenges', app.challenges)
   await plain.register(caRoutes)
   await plain.register(challengeRoute)

@@ -13,6 +13,7 @@ import { ordersOn, pruneChallenges, pruneOrders } from '../orders/orders.ts'
 import type { Store } from '../port/store.ts'
 import { probesOn } from '../probes.ts'
 import type { SharedChanges } from '../replicas/changes.ts'
+import { pruneRootHolders, rootHoldersOn } from '../root-holders.ts'
 import { agesAt } from '../schema/sql.ts'
 import { keysOn } from '../sealing/keys.ts'
 import { pruneSignIns, signInsOn } from '../sign-ins.ts'
@@ -38,6 +39,7 @@ export function storeOn(db: Engine, { leases, changes }: StoreParts) {
       () => pruneChallenges(db, ageOf(retention.challenges)),
       () => pruneAcme(db, ageOf),
       () => pruneSignIns(db, now),
+      () => pruneRootHolders(db, now),
     ]
     let sum = 0
     for (const prune of deletions) sum += await prune()
@@ -57,6 +59,7 @@ export function storeOn(db: Engine, { leases, changes }: StoreParts) {
     ...probesOn(db),
     ...keysOn(db),
     ...signInsOn(db),
+    ...rootHoldersOn(db),
     acme: acmeServerOn(db, audit),
     onChange: changes?.onChange ?? (() => {}),
     awaitReplicas: changes?.awaitReplicas ?? (async () => []),

@@ -7,6 +7,7 @@ import type {
   CRLS,
   DATA_KEYS,
   ROLLS,
+  ROOT_HOLDERS,
   SERVED_ACCOUNTS,
   SERVED_ORDERS,
   SIGN_INS,
@@ -192,6 +193,9 @@ export interface Proof {
   /** The problem that it met. */
   readonly error?: object
 }
+
+/** The roots that a caller trusts at an address; without a caller, those that were fetched from there. */
+export type RootHolder = RowOf<typeof ROOT_HOLDERS>
 
 /** The session of a person at the inventory. */
 export type SignInRecord = RowOf<typeof SIGN_INS>

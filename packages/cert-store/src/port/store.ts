@@ -29,6 +29,7 @@ import type {
   Retention,
   RevokedCertificate,
   RollRecord,
+  RootHolder,
   ServedAccount,
   ServedOrder,
   SignInRecord,
@@ -82,6 +83,10 @@ export interface Store
   touchSignIn(id: string, usedAt: number): Promise<void>
   findSignIn(id: string): Promise<SignInRecord | undefined>
   deleteSignIn(id: string): Promise<void>
+  /** Keeps what is known of these, the last seen 1,000 addresses of a caller, and 10,000 of all. */
+  addRootHolders(holders: readonly RootHolder[]): Promise<void>
+  /** Lists those that were seen since then, the last seen first. */
+  listRootHolders(since: number): Promise<readonly RootHolder[]>
 
   /**
    * Deletes what ended longer ago than its retention, by the clock and by the run time: a wrong clock

@@ -431,6 +431,24 @@ export const SIGN_INS = new Table(
   { key: ['id'] },
 )
 
+/** The roots that others trust, while one root takes the place of another. */
+export const ROOT_HOLDERS = new Table(
+  'root_holders',
+  {
+    caller: 'indexed', // empty for an address that has fetched them
+    address: 'text',
+    roots: 'texts', // the beginning of the SHA-256 of each
+    seenAt: 'integer',
+  },
+  {
+    key: ['caller', 'address'],
+    indexes: [
+      'CREATE INDEX root_holders_of_caller ON root_holders (caller, seen_at)',
+      'CREATE INDEX root_holders_seen ON root_holders (seen_at)',
+    ],
+  },
+)
+
 /** All tables. A table that others refer to comes first. */
 export const TABLES: readonly Table[] = [
   CHAINS,
@@ -452,6 +470,7 @@ export const TABLES: readonly Table[] = [
   TOLD,
   PROBES,
   SIGN_INS,
+  ROOT_HOLDERS,
   EXTERNAL_ACCOUNTS,
   SERVED_ACCOUNTS,
   SERVED_ORDERS,

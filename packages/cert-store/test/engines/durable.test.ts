@@ -80,7 +80,7 @@ t.test('a crash of the machine takes nothing back but what is soon done again', 
   await change(store)
   t.strictSame([...written.not].sort(), [
     // Of an order of a client, what is committed before its certificate.
-    ...['acme', 'claimDue', 'claimUnchecked', 'claimUnprobed', 'releaseLease'],
+    ...['acme', 'addRootHolders', 'claimDue', 'claimUnchecked', 'claimUnprobed', 'releaseLease'],
     // The next look sees it again.
     'saveProbe',
     // A client that asks again says so again. One that has its certificate names it when it renews.

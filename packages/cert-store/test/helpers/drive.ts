@@ -227,6 +227,8 @@ async function driveRest({ store }: Opened): Promise<void> {
   await store.touchSignIn('s', NOW)
   await store.findSignIn('s')
   await store.deleteSignIn('s')
+  await store.addRootHolders([{ caller: 'psk:web', address: '::1', roots: [], seenAt: NOW }])
+  await store.listRootHolders(NOW)
   const event = { body: '{}', at: NOW, receivers: ['hook'] }
   await store.addEvent({ ...event, once: { key: 'k', until: NOW } })
   await store.addEvent({ ...event, once: { key: 'k', until: NOW, always: true } })
@@ -325,6 +327,7 @@ export const OF_POSTGRES = [
 export const SOURCES = {
   both: [
     ...['acme-server', 'audit', 'events', 'sealing/keys', 'schema/coverage', 'sign-ins', 'probes'],
+    'root-holders',
     ...['authorities', 'certificates', 'listings', 'renewals', 'withdrawals'].map(
       (name) => `certificate/${name}`,
     ),

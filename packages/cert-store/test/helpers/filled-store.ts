@@ -41,6 +41,11 @@ export async function fill(store: Store): Promise<void> {
   const unseen = { sha256: null, issuer: null, notBefore: null, notAfter: null }
   const report = { reporter: 'jwt:someone '.repeat(150), state: 'unreachable' } as const
   await store.saveProbe(newProbe({ ...unseen, ...report, failures: 3 }))
+  const roots = ['0123456789abcdef', 'fedcba9876543210']
+  await store.addRootHolders([
+    { caller: long, address: '::1', roots, seenAt: NOW },
+    { caller: '', address: '10.0.0.1', roots: [], seenAt: NOW },
+  ])
   await store.addSignIn({ id: 'session', keySha256: randomBytes(32), openedAt: NOW, usedAt: NOW })
 }
 

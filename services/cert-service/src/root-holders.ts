@@ -1,0 +1,74 @@
+import { hash } from 'node:crypto'
+import type { RootHolder } from '@gatehouse/cert-store/port'
+import { HOUR } from '@gatehouse/issuance/times'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { LRUCache } from 'lru-cache'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    readonly rootHolders: ReturnType<typeof rootHoldersOf>
+  }
+}
+
+const MINUTE = 60_000
+const MAX_HOLDERS = 10_000
+/** Holders that are written at once. The others are noted when they come again. */
+const MAX_FRESH = 1_000
+/** What a client says of the roots that it trusts. */
+const ROOTS = /^[0-9a-f]{16}(?:,[0-9a-f]{16}){0,63}$/
+const LOST = 'it was not stored who trusts which root'
+
+/** The beginning of the SHA-256 of a root, as clients name it. */
+const idOf = (root: Uint8Array) => hash('sha256', root).slice(0, 16)
+
+function rootHoldersOf({ store, ca, clock }: Pick<FastifyInstance, 'store' | 'ca' | 'clock'>) {
+  const stored = new LRUCache<string, RootHolder>({ max: MAX_HOLDERS })
+  let fresh = new Map<string, RootHolder>()
+  function note(caller: string, address: string, roots: readonly string[]): void {
+    const key = `${caller} ${address}`
+    const now = clock.now()
+    const last = stored.get(key)
+    const isStored = last?.roots.join() === roots.join() && Math.abs(now - last.seenAt) < HOUR
+    // Whether a root takes the place of another one.
+    const isRolling = ca.roots().length > 1
+    if (!isRolling || isStored || fresh.size >= MAX_FRESH) return
+    const holder = { caller, address, roots, seenAt: now }
+    stored.set(key, holder)
+    fresh.set(key, holder)
+  }
+  return {
+    /** Notes, while the root is replaced, what a caller says of the roots that it trusts; written later. */
+    noteTrust(caller: string, address: string, roots: string): void {
+      if (ROOTS.test(roots)) note(caller, address, roots.split(','))
+    },
+    /** Notes, while the root is replaced, that all roots were fetched; written later. */
+    noteFetch: (address: string) => note('', address, ca.roots().map(idOf)),
+    async flush(): Promise<void> {
+      const holders = [...fresh.values()]
+      fresh = new Map()
+      if (holders.length > 0) await store.addRootHolders(holders)
+    },
+  }
+}
+
+/** Keeps which roots the callers trust, as they say in a header, and which addresses have fetched the roots. */
+export const rootHolders = fp(
+  async (app: FastifyInstance) => {
+    const holders = rootHoldersOf(app)
+    app.decorate('rootHolders', holders)
+    app.loops.add(MINUTE, () => holders.flush(), LOST, 'warn')
+    app.addHook('onClose', async () => {
+      await holders.flush().catch((err: unknown) => app.log.warn({ err }, LOST))
+    })
+  },
+  {
+    name: 'cert-service/root-holders',
+    dependencies: [
+      'cert-service/store',
+      'cert-service/issuers',
+      'service-kit/clock',
+      'service-kit/loops',
+    ],
+  },
+)
