@@ -8,6 +8,21 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
+/**
+ * Whether a header is there more than once: Node uses the first `Host`, other software the last.
+ *
+ * @param rawHeaders - names and values, in turn
+ * @param header - its name in lower case
+ */
+export function isRepeated(rawHeaders: readonly string[], header: string): boolean {
+  let count = 0
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? ''
+    if (name.length === header.length && name.toLowerCase() === header) count++
+  }
+  return count > 1
+}
+
 /** Decodes base64url in its only canonical spelling, without padding. @throws SyntaxError */
 export function decodeBase64url(text: string): Buffer {
   const bytes = Buffer.from(text, 'base64url')
@@ -41,29 +56,10 @@ export function freezeAll(value: unknown, depth = 0): number {
   return members
 }
 
+/** A text in JSON, over escaped quotes. */
+const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"?/g
+
 /** Counts the colons outside of strings: there is one for each member. */
-function countColons(text: string): number {
-  let count = 0
-  for (let i = 0; i < text.length; i++) {
-    const char = text.charCodeAt(i)
-    if (char === COLON) count++
-    else if (char === QUOTE) i = endOfString(text, i)
-  }
-  return count
+function countColons(json: string): number {
+  return json.replace(STRING, '').split(':').length - 1
 }
-
-function endOfString(text: string, start: number): number {
-  let end = text.indexOf('"', start + 1)
-  while (isEscaped(text, end)) end = text.indexOf('"', end + 1)
-  return end
-}
-
-function isEscaped(text: string, position: number): boolean {
-  let backslashes = 0
-  while (text.charCodeAt(position - 1 - backslashes) === BACKSLASH) backslashes++
-  return backslashes % 2 === 1
-}
-
-const COLON = 0x3a
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
