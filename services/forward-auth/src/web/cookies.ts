@@ -102,10 +102,7 @@ export function withoutSessionCookies(header: string): string {
  * the two was set by somebody else; the parsers of libraries take the first one.
  */
 export function readCookie(header: string, name: string): string | undefined {
-  const start = valueStart(header, name, 0)
-  if (start < 0 || valueStart(header, name, start) >= 0) return undefined
-  const end = header.indexOf(';', start)
-  return end < 0 ? header.slice(start) : header.slice(start, end)
+  return readCookies(header, name).get(name)
 }
 
 /**
@@ -113,12 +110,12 @@ export function readCookie(header: string, name: string): string | undefined {
  * of the domain, and a sign-in does not help: its cookie would remain beside the new one.
  */
 export function isDoubled(header: string, name: string): boolean {
-  const start = valueStart(header, name, 0)
-  return start >= 0 && valueStart(header, name, start) >= 0
+  const cookies = readCookies(header, name)
+  return cookies.has(name) && cookies.get(name) === undefined
 }
 
 /** The cookies whose names begin like this; without a value if the name occurs twice. */
-export function readCookies(header: string, prefix: string) {
+export function readCookies(header: string, prefix: string): Map<string, string | undefined> {
   const values = new Map<string, string | undefined>()
   for (const pair of header.split(';')) {
     const equals = pair.indexOf('=')
@@ -129,29 +126,13 @@ export function readCookies(header: string, prefix: string) {
   return values
 }
 
-const TAB = 9
-const SPACE = 32
-const SEMICOLON = 59
-const EQUALS = 61
-
-/** The position of the value of the next cookie with this name; -1 if there is none. */
-function valueStart(header: string, name: string, from: number): number {
-  for (let i = header.indexOf(name, from); i >= 0; i = header.indexOf(name, i + 1)) {
-    const start = skipBlanks(header, i - 1, -1)
-    const end = skipBlanks(header, i + name.length, 1)
-    const isStart = start < 0 || header.charCodeAt(start) === SEMICOLON
-    if (isStart && header.charCodeAt(end) === EQUALS) return end + 1
-  }
-  return -1
-}
-
-/** Skips only what RFC 6265 takes off: a name behind another space of Unicode is another name. */
-function skipBlanks(text: string, from: number, step: 1 | -1): number {
-  let i = from
-  while (text.charCodeAt(i) === SPACE || text.charCodeAt(i) === TAB) i += step
-  return i
-}
-
+/** Takes off only what RFC 6265 does: a name behind another space of Unicode is another name. */
 function trimBlanks(text: string): string {
-  return text.slice(skipBlanks(text, 0, 1), skipBlanks(text, text.length - 1, -1) + 1)
+  let start = 0
+  let end = text.length
+  while (isBlank(text[start])) start++
+  while (end > start && isBlank(text[end - 1])) end--
+  return text.slice(start, end)
 }
+
+const isBlank = (character: string | undefined) => character === ' ' || character === '\t'
