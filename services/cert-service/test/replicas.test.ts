@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomBytes, X509Certificate } from 'node:crypto'
 import { join } from 'node:path'
 import { systemClock } from '@gatehouse/service-kit/clock'
 import { testFolder } from '@gatehouse/service-kit/testing'
@@ -241,4 +241,36 @@ t.test('while the database is away, memory answers, once and again', async (t) =
   t.equal((await handshake()).payload, payload)
   relay.refuse(false)
   await until(async () => (await cut.inject('/readyz')).json().degraded.length === 0)
+})
+
+t.test('replicas take up the stages of a roll at once, and one of several begins it', async (t) => {
+  const { apps, start } = await startReplicas(t, await startPostgres(t), 3)
+  const step = (app: FastifyInstance, action: string, more: object = {}) =>
+    post(app, '/api/ca/roll', { action, ...more })
+  const rootsOf = (app: FastifyInstance) =>
+    app.ca.roots().map((root) => new X509Certificate(root).subject)
+  const begun = await Promise.all(apps.map((app) => step(app, 'begin')))
+  t.strictSame(begun.map(({ statusCode }) => statusCode).sort(), [200, 409, 409])
+  const [a, b, c] = apps as [FastifyInstance, FastifyInstance, FastifyInstance]
+  const [first, next] = ['CN=Gatehouse Root CA', 'CN=Gatehouse Root CA 2']
+  for (const app of apps) t.strictSame(rootsOf(app), [first, next])
+
+  for (const [app, action, signing] of [
+    [a, 'use', next],
+    [b, 'back', first],
+    [c, 'use', next],
+  ] as const) {
+    const answer = await step(app, action, action === 'use' ? { now: true } : {})
+    t.match([answer.statusCode, answer.json().unconfirmed], [200, undefined], action)
+    for (const [n, each] of apps.entries()) {
+      t.equal(rootsOf(each)[0], signing, `${action}: without a restart`)
+      const { certificate } = (await obtain(each, `${action}-${n}-${signing.length}.test`)).json()
+      t.equal(certificate.match(/BEGIN CERTIFICATE/g).length, signing === next ? 3 : 2)
+    }
+  }
+  const both = await Promise.all([step(a, 'back'), step(b, 'finish', { force: true })])
+  t.strictSame(both.map(({ statusCode }) => statusCode).sort(), [200, 409], 'one of two steps')
+  const { stage } = (await a.inject({ url: '/api/ca/roll', headers })).json()
+  const late = await start(3)
+  t.strictSame(rootsOf(late)[0], stage === 'finished' ? next : first, 'one that starts later')
 })

@@ -258,6 +258,21 @@ const taken: Readonly<Record<string, Case>> = {
     change: ({ store }) => store.replaceCrl(authority, NOW, () => crl(10n)),
     check: async (t, { store }) => t.equal((await store.findCrl(1))?.number, 10n),
   },
+  'a roll from one root to the next, with the next root': {
+    async change({ store, keyring }) {
+      const certificate = randomBytes(300)
+      const sealedKey = keyring.seal('root', Buffer.from('key'), certificate)
+      const next = { role: 'root', certificate, sealedKey, notAfter: NOW } as const
+      await store.beginRoll([next], { fromRoot: 1, begunAt: NOW }, newAudit())
+      const [roll] = await store.listRolls()
+      await store.changeRoll(roll!, { stage: 'used', usedAt: NOW }, newAudit())
+    },
+    async check(t, { store }) {
+      const [next] = await store.listAuthorities()
+      const roll = { fromRoot: 1, toRoot: next?.id, stage: 'used', begunAt: NOW, usedAt: NOW }
+      t.match(await store.listRolls(), [roll])
+    },
+  },
   'a root whose key is offline': {
     change: ({ store }) => store.dropAuthorityKey(1),
     check: async (t, { store }) => t.match(await store.listAuthorities(), [{ sealedKey: null }]),
