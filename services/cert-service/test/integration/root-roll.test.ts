@@ -5,9 +5,16 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
 import { promisify } from 'node:util'
-import { createRoot, generateKeyPair, toPem } from '@gatehouse/pki'
+import {
+  createIntermediate,
+  createRoot,
+  generateKeyPair,
+  loadAuthority,
+  toPem,
+} from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { issue as issueBelow } from '../../../../packages/pki/test/helpers.ts'
 import { leapClock, type Running, start } from '../helpers/app.ts'
 
 const run = promisify(execFile)
@@ -178,3 +185,39 @@ t.test('servers verify clients by lists that were out before the next root signs
   )
   t.equal(await isVerified(old, newRoots, newLists), false, 'that root is no longer to be trusted')
 })
+
+t.test(
+  'whoever has the key of the root of before deceives nobody who trusts the next one alone',
+  async (t) => {
+    const { running, write, issue } = await stage(t)
+    const { store } = running.service
+    const [root] = await store
+      .listAuthorities()
+      .then((rows) => rows.filter(({ role }) => role === 'root'))
+    const pkcs8 = await running.app.keyring.openAny(root!.sealedKey!, root!.certificate)
+    await roll(t, running, 'begin')
+    const now = Date.now()
+    const { certificate } = root!
+    const stolen = loadAuthority({ certificate, key: toPem('PRIVATE KEY', pkcs8), now })
+    const theirs = await createIntermediate({ root: stolen, commonName: 'Theirs', now })
+    const { der, key } = issueBelow(theirs, ['localhost.test'], { now })
+    const rows = await store.listAuthorities()
+    const cross = rows.find(({ role }) => role === 'cross')!.certificate
+    const [, next = ''] = (await running.app.inject('/ca/root.pem')).body.split(
+      /(?<=END CERTIFICATE-----\n)/,
+    )
+    for (const chain of [
+      [der, theirs.certificate],
+      [der, theirs.certificate, cross],
+      [der, theirs.certificate, certificate, cross],
+    ]) {
+      const pair = {
+        certificate: chain.map((part) => toPem('CERTIFICATE', part)).join(''),
+        privateKey: toPem('PRIVATE KEY', key.pkcs8),
+      }
+      t.strictSame(await acceptedBy(t, pair, next, write), [false, false, false])
+    }
+    await roll(t, running, 'use', { now: true })
+    t.strictSame(await acceptedBy(t, await issue(), next, write), [true, true, true])
+  },
+)
