@@ -107,7 +107,7 @@ const RollRoot = Type.Optional(Type.Object({ subject: Text, fingerprint256: Text
 const Roll = Type.Object({
   ...{ stage: Text, from: RollRoot, to: RollRoot, begunAt: OptionalText, usedAt: OptionalText },
   inForce: Type.Optional(Type.Object({ total: Type.Integer(), names: Texts, until: OptionalText })),
-  ...{ lacking: OptionalTexts, unconfirmed: OptionalTexts },
+  ...{ lacking: OptionalTexts, fetchedFrom: OptionalTexts, unconfirmed: OptionalTexts },
   next: Type.Optional(Type.Object({ action: Text, from: Text })),
 })
 // People paste these into shells and configurations.

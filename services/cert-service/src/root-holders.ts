@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { RootHolder } from '@gatehouse/cert-store/port'
-import { HOUR } from '@gatehouse/issuance/times'
+import { HOUR, toTime } from '@gatehouse/issuance/times'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { LRUCache } from 'lru-cache'
@@ -22,6 +22,9 @@ const LOST = 'it was not stored who trusts which root'
 /** The beginning of the SHA-256 of a root, as clients name it. */
 const idOf = (root: Uint8Array) => hash('sha256', root).slice(0, 16)
 
+const textOf = ({ caller, address, seenAt }: RootHolder) =>
+  `${caller} (${address}, last seen ${toTime(seenAt)})`
+
 function rootHoldersOf({ store, ca, clock }: Pick<FastifyInstance, 'store' | 'ca' | 'clock'>) {
   const stored = new LRUCache<string, RootHolder>({ max: MAX_HOLDERS })
   let fresh = new Map<string, RootHolder>()
@@ -37,6 +40,11 @@ function rootHoldersOf({ store, ca, clock }: Pick<FastifyInstance, 'store' | 'ca
     stored.set(key, holder)
     fresh.set(key, holder)
   }
+  async function flush(): Promise<void> {
+    const holders = [...fresh.values()]
+    fresh = new Map()
+    if (holders.length > 0) await store.addRootHolders(holders)
+  }
   return {
     /** Notes, while the root is replaced, what a caller says of the roots that it trusts; written later. */
     noteTrust(caller: string, address: string, roots: string): void {
@@ -44,10 +52,18 @@ function rootHoldersOf({ store, ca, clock }: Pick<FastifyInstance, 'store' | 'ca
     },
     /** Notes, while the root is replaced, that all roots were fetched; written later. */
     noteFetch: (address: string) => note('', address, ca.roots().map(idOf)),
-    async flush(): Promise<void> {
-      const holders = [...fresh.values()]
-      fresh = new Map()
-      if (holders.length > 0) await store.addRootHolders(holders)
+    flush,
+    /** Finds who says that it lacks a root, and the addresses that have fetched it, both seen since then. */
+    async find(root: Uint8Array, since: number) {
+      await flush()
+      const holders = await store.listRootHolders(since)
+      const isHeld = ({ roots }: RootHolder) => roots.includes(idOf(root))
+      return {
+        lacking: holders.filter((holder) => holder.caller && !isHeld(holder)).map(textOf),
+        fetchedFrom: holders
+          .filter((holder) => !holder.caller && isHeld(holder))
+          .map(({ address }) => address),
+      }
     },
   }
 }
@@ -57,6 +73,7 @@ export const rootHolders = fp(
   async (app: FastifyInstance) => {
     const holders = rootHoldersOf(app)
     app.decorate('rootHolders', holders)
+    app.ca.roll.rootHolders = holders
     app.loops.add(MINUTE, () => holders.flush(), LOST, 'warn')
     app.addHook('onClose', async () => {
       await holders.flush().catch((err: unknown) => app.log.warn({ err }, LOST))

@@ -1,27 +1,20 @@
 import { hash } from 'node:crypto'
-import { createRoot } from '@gatehouse/pki'
 import t, { type Test } from 'tap'
 import { expectWarnings, quietLog } from '../../../scripts/test/quiet.ts'
 import { buildPlainApp } from '../src/app.ts'
 import type {} from '../src/root-holders.ts'
-import { NOW, type Running, settle, start } from './helpers/app.ts'
+import { DAY, KEY, NOW, type Running, settle, start } from './helpers/app.ts'
 
 const HOUR = 3_600_000
 const MINUTE = 60_000
 const idOf = (root: Uint8Array) => hash('sha256', root).slice(0, 16)
 const LIST = '/api/certificates'
 
-/** A service with a second root: while it has both, one takes the place of the other. */
-async function rolling(t: Test, changes: object = {}) {
-  const running = await start(t, changes)
-  const { ca } = running.service
-  const [first] = ca.roots() as [Uint8Array]
-  const { certificate: second } = await createRoot({ commonName: 'Second', now: NOW })
-  const setRoots = (...roots: Uint8Array[]) => {
-    ca.roots = () => roots
-  }
-  setRoots(first, second)
-  return { ...running, setRoots, first, second, ids: [first, second].map(idOf) }
+/** A service that has begun to replace its root. */
+async function rolling(t: Test) {
+  const running = await start(t)
+  await running.call('POST', '/api/ca/roll', { action: 'begin' })
+  return { ...running, ids: running.service.ca.roots().map(idOf) }
 }
 
 async function holders({ app, service }: Pick<Running, 'app' | 'service'>) {
@@ -64,17 +57,23 @@ t.test('neither who is refused is kept nor what nobody of ours sends', async (t)
 })
 
 t.test('nothing is kept while there is one root', async (t) => {
-  const { call, app, setRoots, first, second, ids, ...running } = await rolling(t)
+  const running = await start(t)
+  const { call, app, clock, service } = running
   const ask = async () => {
-    await call('GET', LIST, undefined, { 'gatehouse-roots': ids[0] })
+    const roots = service.ca.roots().map(idOf).join()
+    await call('GET', LIST, undefined, { 'gatehouse-roots': roots })
     await app.inject('/ca/root.pem')
+    return (await holders(running)).length
   }
-  setRoots(first)
+  t.equal(await ask(), 0)
+  await call('POST', '/api/ca/roll', { action: 'begin' })
+  t.equal(await ask(), 2)
+  await call('POST', '/api/ca/roll', { action: 'use', now: true })
+  await call('POST', '/api/ca/roll', { action: 'finish', force: true })
+  await clock.advance(2 * HOUR)
+  const before = await holders(running)
   await ask()
-  t.same(await holders({ app, ...running }), [])
-  setRoots(second, first)
-  await ask()
-  t.equal((await holders({ app, ...running })).length, 2)
+  t.same(await holders(running), before)
 })
 
 t.test('the addresses that have fetched the bundle', async (t) => {
@@ -122,3 +121,51 @@ t.test(
     t.match(logged.join(), 'it was not stored who trusts which root')
   },
 )
+
+t.test(
+  'a roll says who lacks the next root, and is not finished while somebody does',
+  async (t) => {
+    const running = await start(t)
+    const { call, app, clock, service } = running
+    const roll = (action: string, more: object = {}) =>
+      call('POST', '/api/ca/roll', { action, ...more })
+    const say = (roots: readonly string[], remoteAddress: string) =>
+      app.inject({
+        ...{ url: LIST, remoteAddress },
+        headers: { authorization: `APIKey ${KEY}`, 'gatehouse-roots': roots.join() },
+      })
+    const [a = ''] = service.ca.roots().map(idOf)
+    await say([a], '10.0.0.1')
+    await app.inject({ url: '/ca/root.pem', remoteAddress: '10.0.0.1' })
+    t.match((await roll('begin')).body, {
+      ...{ stage: 'begun', lacking: { length: 0 }, fetchedFrom: { length: 0 } },
+    })
+    const ids = service.ca.roots().map(idOf)
+    await say([a], '10.0.0.1')
+    await say(ids, '10.0.0.2')
+    await app.inject({ url: '/ca/root.pem', remoteAddress: '10.0.0.3' })
+    t.match((await call('GET', '/api/ca/roll')).body, {
+      lacking: ['psk:default (10.0.0.1, last seen 2030-01-01T00:00:00Z)'],
+      fetchedFrom: ['10.0.0.3'],
+    })
+    await clock.advance(14 * DAY)
+    await roll('use')
+    await clock.advance(31 * DAY)
+    t.match(await roll('finish'), {
+      status: 409,
+      body: {
+        code: 'CERT_ROLL_TOO_SOON',
+        detail: /lack the new root: psk:default \(10\.0\.0\.1, /,
+      },
+    })
+    await say(ids, '10.0.0.1')
+    t.match((await roll('finish')).body, { stage: 'finished', lacking: { length: 0 } })
+  },
+)
+
+t.test('callers and addresses are told to operators alone', async (t) => {
+  const keys = [{ name: 'web', key: 'a-key-for-some-names-only', domains: ['a.test'] }]
+  const { call } = await start(t, { auth: { psk: { keys } } })
+  const headers = { authorization: 'APIKey a-key-for-some-names-only' }
+  t.match(await call('GET', '/api/ca/roll', undefined, headers), { status: 403 })
+})

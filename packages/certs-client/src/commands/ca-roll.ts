@@ -13,6 +13,8 @@ const OPTIONS = {
   back: [],
   finish: ['force', 'forgetKey'],
 } as const
+/** Addresses that people are shown. */
+const MAX_ADDRESSES = 5
 type Option = (typeof OPTIONS)[keyof typeof OPTIONS][number]
 
 /** Takes a step of the roll from one root to the next, or says how far it has come. @throws UsageError, ClientError */
@@ -46,6 +48,7 @@ async function readPem(file: string | undefined): Promise<string | undefined> {
 
 function describeRoll({ stage, from, to, inForce, next, ...roll }: RollAnswer): string {
   const { total = 0, names = [], until = '' } = inForce ?? {}
+  const { fetchedFrom = [] } = roll
   const rootText = (root: RollAnswer['from']) =>
     root && `${root.subject}, ends ${shortTime(root.notAfter)}, SHA-256 ${root.fingerprint256}`
   const lines = {
@@ -57,6 +60,9 @@ function describeRoll({ stage, from, to, inForce, next, ...roll }: RollAnswer): 
     'in force below the root':
       to && (total === 0 ? '0' : `${total} until ${shortTime(until)}, such as ${names.join(', ')}`),
     'clients that lack the next root': roll.lacking?.join(', '),
+    'both roots were fetched from':
+      to && [`${fetchedFrom.length} addresses`, ...fetchedFrom.slice(0, MAX_ADDRESSES)].join(', '),
+    'not known': to && 'what programs and devices trust that do not say so',
     'next step': next && `${next.action}, from ${shortTime(next.from)}`,
     'not confirmed by': roll.unconfirmed?.join(', '),
   }

@@ -14,7 +14,8 @@ const USED = {
   ...{ from: root('CN=A'), to: root('CN=B') },
   ...{ begunAt: '2030-01-01T00:00:00Z', usedAt: '2030-01-15T00:00:00Z' },
   inForce: { total: 2, names: ['a.test', 'b.test'], until: '2030-01-22T00:00:00Z' },
-  lacking: ['web'],
+  lacking: ['psk:web (10.0.0.1, last seen 2030-01-20T00:00:00Z)'],
+  fetchedFrom: ['10.0.0.1', '10.0.0.2'],
   next: { action: 'finish', from: '2030-02-14T00:00:00Z' },
 }
 
@@ -84,7 +85,9 @@ used since                       2030-01-15 00:00
 root                             CN=A, ends 2039-12-30 00:00, SHA-256 ${'ab'.repeat(32)}
 next root                        CN=B, ends 2039-12-30 00:00, SHA-256 ${'ab'.repeat(32)}
 in force below the root          2 until 2030-01-22 00:00, such as a.test, b.test
-clients that lack the next root  web
+clients that lack the next root  psk:web (10.0.0.1, last seen 2030-01-20T00:00:00Z)
+both roots were fetched from     2 addresses, 10.0.0.1, 10.0.0.2
+not known                        what programs and devices trust that do not say so
 next step                        finish, from 2030-02-14 00:00
 `,
   )

@@ -6,6 +6,7 @@ import { DAY, toTime } from '../times.ts'
 const USED_AFTER = 14 * DAY
 /** The time for which the next root has to sign before the one before is withdrawn. */
 const FINISHED_AFTER = 30 * DAY
+const MAX_TOLD = 10
 
 type Stage = RollRecord['stage']
 
@@ -102,6 +103,11 @@ function reasonsAgainst(
           `${total} certificates below the old root are in force${ends}, such as ${names.join(', ')}`,
         ]
       : []),
-    ...(lacking.length > 0 ? [`clients that lack the new root: ${lacking.join(', ')}`] : []),
+    ...(lacking.length > 0 ? [`clients that lack the new root: ${firstOf(lacking)}`] : []),
   ]
+}
+
+function firstOf(clients: readonly string[]): string {
+  const more = clients.length - MAX_TOLD
+  return `${clients.slice(0, MAX_TOLD).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }

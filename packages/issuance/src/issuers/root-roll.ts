@@ -21,15 +21,21 @@ import {
 import { earliest, type RollStep, rootsAt, stepOf } from './roll.ts'
 import type { Roots } from './roots.ts'
 
+/** What is known of who trusts a root. */
+export interface RootTrust {
+  /** The clients that do not trust it, as they say. */
+  readonly lacking: readonly string[]
+  /** The addresses that have fetched it. */
+  readonly fetchedFrom: readonly string[]
+}
+
 /** How far a roll has come, for operators. */
-export interface RollStatus extends Partial<Pick<RollRecord, 'begunAt' | 'usedAt'>> {
+export interface RollStatus extends RootTrust, Partial<Pick<RollRecord, 'begunAt' | 'usedAt'>> {
   readonly stage: 'none' | RollRecord['stage']
   /** Of a root that signs, or from which it rolls. */
   readonly from: Authority | undefined
   readonly to: Authority | undefined
   readonly inForce: InForce
-  /** The clients that do not trust the next root, as far as they say. */
-  readonly lacking: readonly string[]
   readonly next: { readonly step: Exclude<RollStep, 'back'>; readonly from: number } | undefined
 }
 
@@ -45,12 +51,13 @@ type Tracked = CaParts & { readonly track: () => Promise<void> }
 type Requester = Pick<AuditEntry, 'actor' | 'remoteAddress' | 'requestId'>
 
 const NONE: InForce = { total: 0, names: [], until: null }
+const NOBODY: RootTrust = { lacking: [], fetchedFrom: [] }
 
 /** Replaces the root of the embedded CA by another one, in stages that all replicas follow. */
 export class RootRoll {
-  /** Says who does not trust a root. Set by what asks clients. */
-  rootHolders: { listLacking(root: Uint8Array): Promise<readonly string[]> } = {
-    listLacking: async () => [],
+  /** Says who trusts a root, by what was seen since then. Set by what asks clients. */
+  rootHolders: { find(root: Uint8Array, since: number): Promise<RootTrust> } = {
+    find: async () => NOBODY,
   }
   readonly #options: AuthorityOptions
   readonly #deps: AuthorityDeps
@@ -69,13 +76,13 @@ export class RootRoll {
     const { roll, signing } = roots
     if (!roll) {
       const from = signing?.authority
-      return { stage: 'none', from, to: undefined, inForce: NONE, lacking: [], next: undefined }
+      return { stage: 'none', from, to: undefined, inForce: NONE, ...NOBODY, next: undefined }
     }
     const { stage, begunAt, usedAt } = roll
-    const { inForce, lacking } = await this.#factsOf(roll)
+    const { inForce, lacking, fetchedFrom } = await this.#factsOf(roll)
     const step = stage === 'begun' ? 'use' : 'finish'
     return {
-      ...{ stage, begunAt, usedAt, inForce, lacking },
+      ...{ stage, begunAt, usedAt, inForce, lacking, fetchedFrom },
       from: this.#find(roll.fromRoot)?.authority,
       to: this.#find(roll.toRoot)?.authority,
       next: stage === 'finished' ? undefined : { step, from: earliest(roll, inForce.until) },
@@ -211,7 +218,7 @@ export class RootRoll {
     if (clients.all.length > 0) await clients.authorities.prepare(root)
   }
 
-  async #factsOf({ fromRoot, toRoot }: RollRecord) {
+  async #factsOf({ fromRoot, toRoot, begunAt }: RollRecord) {
     const { store, clock } = this.#deps
     const now = clock.now()
     const [from, to] = [this.#find(fromRoot), this.#find(toRoot)]
@@ -220,7 +227,7 @@ export class RootRoll {
       .map(({ certificate }) => certificate)
       .filter((certificate) => from && isSignedBy(certificate, from.authority.certificate))
     const inForce = await store.findInForce(below, now)
-    const lacking = to ? await this.rootHolders.listLacking(to.authority.certificate) : []
-    return { now, inForce, lacking }
+    const trust = to ? await this.rootHolders.find(to.authority.certificate, begunAt) : NOBODY
+    return { now, inForce, ...trust }
   }
 }

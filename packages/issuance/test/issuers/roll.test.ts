@@ -57,6 +57,12 @@ t.test('what a step waits for, unless it is forced', async (t) => {
     [
       USED,
       'finish',
+      { lacking: 'abcdefghijkl'.split('') },
+      'clients that lack the new root: a, b, c, d, e, f, g, h, i, j and 2 more',
+    ],
+    [
+      USED,
+      'finish',
       { now: NOW, inForce: { ...held, until: null }, lacking: ['web'] },
       'it is possible from 2030-02-14T00:00:00Z; 2 certificates below the old root are in force, ' +
         'such as a.test, b.test; clients that lack the new root: web',

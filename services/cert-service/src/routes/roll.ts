@@ -61,7 +61,13 @@ const RollSchema = Type.Object({
       },
     ),
     lacking: Type.Array(Type.String(), {
-      description: 'The clients that have said which roots they trust, without the next one.',
+      description:
+        'The clients that have said which roots they trust since the beginning, without the next one. What others ' +
+        'trust is not known.',
+    }),
+    fetchedFrom: Type.Array(Type.String(), {
+      description:
+        'The addresses from which all roots were fetched since the beginning, the last 1,000.',
     }),
     next: Type.Object(
       { action: Type.Enum(['use', 'finish']), from: TimeSchema('From when on it is possible.') },
@@ -148,11 +154,12 @@ async function take(request: FastifyRequest, body: Static<typeof StepSchema>): P
 }
 
 async function describeRoll({ server }: FastifyRequest): Promise<Static<typeof RollSchema>> {
-  const { stage, from, to, begunAt, usedAt, inForce, lacking, next } = await server.ca.roll.status()
-  const { total, names, until } = inForce
+  const { stage, from, to, begunAt, usedAt, next, ...roll } = await server.ca.roll.status()
+  const { total, names, until } = roll.inForce
   const rolling = {
     inForce: { total, names: [...names], ...(until !== null && { until: toTime(until) }) },
-    lacking: [...lacking],
+    lacking: [...roll.lacking],
+    fetchedFrom: [...roll.fetchedFrom],
     ...(begunAt !== undefined && { begunAt: toTime(begunAt) }),
     ...(usedAt && { usedAt: toTime(usedAt) }),
     ...(next && { next: { action: next.step, from: toTime(next.from) } }),

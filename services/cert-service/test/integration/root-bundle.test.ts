@@ -12,7 +12,8 @@ import { issue } from '../../../../packages/pki/test/helpers.ts'
 import { readDocument } from '../../../../scripts/test/markdown.ts'
 import { quietLog } from '../../../../scripts/test/quiet.ts'
 import { buildApp } from '../../src/app.ts'
-import { configure } from '../helpers/app.ts'
+import { configure, KEY } from '../helpers/app.ts'
+import { writeAuthority } from '../helpers/ca-walk.ts'
 
 const run = promisify(execFile)
 type Root = Awaited<ReturnType<typeof createRoot>>
@@ -36,12 +37,23 @@ async function serve(t: Test, chain: { readonly cert: string; readonly key: stri
 /** The answer of cert-service with two roots, in a folder, and a server below each of them. */
 async function bundle(t: Test) {
   const folder = testFolder(t)
-  const app = await buildApp(await configure(folder, { server: { tls: 'off' } }), quietLog(t))
-  t.teardown(() => app.close())
   const roots = await Promise.all(
     ['First', 'Second'].map((commonName) => createRoot({ commonName, now: Date.now() })),
   )
-  app.ca.roots = () => roots.map(({ certificate }) => certificate)
+  const [first, next] = roots as [Root, Root]
+  const root = await writeAuthority(folder, 'first', first)
+  const config = await configure(folder, { server: { tls: 'off' }, ca: { root } })
+  const app = await buildApp(config, quietLog(t))
+  t.teardown(() => app.close())
+  const begun = await app.inject({
+    ...{ method: 'POST', url: '/api/ca/roll', headers: { authorization: `APIKey ${KEY}` } },
+    payload: {
+      action: 'begin',
+      root: toPem('CERTIFICATE', next.certificate),
+      key: next.key?.export({ format: 'pem', type: 'pkcs8' }),
+    },
+  })
+  t.equal(begun.statusCode, 200, begun.body)
   writeFileSync(join(folder, 'root.pem'), (await app.inject('/ca/root.pem')).body)
   const chains = await Promise.all(roots.map(chainBelow))
   const urls = await Promise.all(chains.map((chain) => serve(t, chain)))

@@ -1,16 +1,16 @@
 import { hash, X509Certificate } from 'node:crypto'
-import { createRoot, toPem } from '@gatehouse/pki'
+import { toPem } from '@gatehouse/pki'
 import t from 'tap'
-import { NOW, start } from '../helpers/app.ts'
+import { start } from '../helpers/app.ts'
 
 t.test('the roots are one bundle, and each of them has an address of its own', async (t) => {
-  const { app, service } = await start(t)
+  const { app, service, call } = await start(t)
   const [first] = service.ca.roots() as [Uint8Array]
   const one = await app.inject('/ca/root.pem')
   t.match(one, { statusCode: 200, body: toPem('CERTIFICATE', first) })
 
-  const { certificate: second } = await createRoot({ commonName: 'Second', now: NOW })
-  service.ca.roots = () => [first, second]
+  await call('POST', '/api/ca/roll', { action: 'begin' })
+  const [, second] = service.ca.roots() as [Uint8Array, Uint8Array]
   const both = await app.inject('/ca/root.pem')
   t.equal(both.body, toPem('CERTIFICATE', first) + toPem('CERTIFICATE', second))
   t.equal(both.headers['content-type'], 'application/pem-certificate-chain')
@@ -29,14 +29,12 @@ t.test('the roots are one bundle, and each of them has an address of its own', a
 })
 
 t.test('who has the bundle already is told so', async (t) => {
-  const { app, service } = await start(t)
+  const { app, call } = await start(t)
   const { etag } = (await app.inject('/ca/root.pem')).headers
   t.match(etag, /^"[0-9a-f]{64}"$/, 'a strong tag')
   const again = async () =>
     app.inject({ url: '/ca/root.pem', headers: { 'if-none-match': String(etag) } })
   t.match(await again(), { statusCode: 304, body: '', headers: { etag } })
-  const { certificate } = await createRoot({ commonName: 'Second', now: NOW })
-  const roots = service.ca.roots()
-  service.ca.roots = () => [...roots, certificate]
+  await call('POST', '/api/ca/roll', { action: 'begin' })
   t.match(await again(), { statusCode: 200 }, 'not once it has another')
 })
