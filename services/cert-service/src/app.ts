@@ -53,6 +53,7 @@ import { ERRORS_PATH } from './pages/links.ts'
 import { problemPage } from './pages/problem.ts'
 import { type AccessOptions, access } from './policy/access.ts'
 import { isRoutine, logFields } from './policy/authorize.ts'
+import { type ProberOptions, prober } from './probe/prober.ts'
 import { proxyRoutes } from './proxy/routes.ts'
 import { requestPageRoutes } from './request-page/routes.ts'
 import { rootHolders } from './root-holders.ts'
@@ -77,9 +78,11 @@ export interface AppDeps extends Pick<StoreOptions, 'elapsed' | 'isNew'> {
   readonly clock?: Clock
   readonly metrics?: Metrics
   readonly traceRequests?: OpenTelemetry['traceRequests'] | undefined
-  /** Finds the addresses of trusted proxies. Default: that of the system. */
+  /** Finds the addresses of trusted proxies, and of what is looked at. Default: that of the system. */
   readonly lookup?: LookupAll | undefined
   readonly random?: () => number
+  /** Looks at what a server serves. */
+  readonly look?: ProberOptions['look']
   readonly openStore?: StoreOptions['open']
   readonly issuer?: IssuersOptions['fallback']
   readonly createSolver?: IssuersOptions['createSolver']
@@ -110,7 +113,7 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.register(issuance, { ...config, random })
     await app.register(dryRuns)
     await app.register(certGauges, { metrics, issuers: config.issuers, receivers })
-    await app.register(upkeep, { ...config, random })
+    await registerWork(app, config, { ...deps, random })
     await app.register(ownTls, { server })
     await app.register(listeners, { ...config, buildPlain: () => buildPlainApp(app, deps) })
 
@@ -122,6 +125,15 @@ export async function buildApp(config: CertServiceConfig, deps: AppDeps): Promis
     await app.close()
     throw error
   }
+}
+
+async function registerWork(
+  app: FastifyInstance,
+  config: CertServiceConfig,
+  { random, lookup, look }: Pick<AppDeps, 'lookup' | 'look'> & { readonly random: () => number },
+): Promise<void> {
+  await app.register(upkeep, { ...config, random })
+  await app.register(prober, { ...config, random, lookup, look })
 }
 
 async function registerCallers(

@@ -1,5 +1,5 @@
 import type { Keyring } from '@gatehouse/cert-store'
-import type { CertificateRecord, OrderRecord, Store } from '@gatehouse/cert-store/port'
+import type { CertificateRecord, OrderRecord, ProbeRecord, Store } from '@gatehouse/cert-store/port'
 import type { Clock } from '@gatehouse/net'
 import type { Callers } from '../admission.ts'
 import type { Holdings } from '../holdings.ts'
@@ -30,6 +30,12 @@ export type CertEvent =
       readonly isCovered?: boolean
     }
   | { readonly type: 'failing'; readonly order: OrderRecord }
+  | {
+      readonly type: 'not-served' | 'served-again'
+      readonly probe: Omit<ProbeRecord, 'id'>
+      /** That of the certificate that is to be served. */
+      readonly issuer: string
+    }
 
 /** Delivers events. Never throws, and is not waited for. */
 export interface Events {

@@ -28,6 +28,7 @@ import {
 import { parsePostgresUrl } from '@gatehouse/store'
 import { AUTH_RULES, checkProfile, type PolicyRule } from './auth.ts'
 import { checkMtls } from './certificate-callers.ts'
+import { checkProbe } from './probe.ts'
 import { type CertServiceConfig, CertServiceSchema } from './schema.ts'
 
 const HOUR = 3_600_000
@@ -88,6 +89,7 @@ const RULES: readonly ConfigRule<CertServiceConfig>[] = [
     applyToEach(config.issuers, '/issuers', [
       (issuer, index) => checkIssuer(issuer, index, config),
     ]),
+  ({ probe }) => (probe ? checkProbe(probe) : []),
   checkEvents,
   checkOwnTls,
   checkPlainHttp,

@@ -14,6 +14,7 @@ import {
 import { eventsOptions } from '@gatehouse/service-kit/events'
 import { type Static, Type } from 'typebox'
 import { AuthSchema, RuleSchema } from './auth.ts'
+import { ProbeSchema } from './probe.ts'
 import { Lifetime } from './rights.ts'
 
 const Names = (description: string) =>
@@ -64,7 +65,7 @@ const CertificateSchema = Type.Object({
 })
 
 const events = eventsOptions(
-  ['issued', 'renewed', 'failing', 'expiring'],
+  ['issued', 'renewed', 'failing', 'expiring', 'not-served', 'served-again'],
   'Each receives events about certificates, each event at least once. Delivery is retried for 7 days.',
 )
 
@@ -124,6 +125,7 @@ export const CertServiceSchema = Type.Object({
     },
     { description: 'This service as the CA of ACME clients, at `/acme/directory`.' },
   ),
+  probe: Type.Optional(ProbeSchema),
   events: Type.Object({ ...events, webhook: Type.Optional(events.webhook) }),
   audit: Type.Partial(
     Type.Object({

@@ -1,4 +1,4 @@
-import type { CertificateRecord } from '@gatehouse/cert-store/port'
+import type { CertificateRecord, ProbeState } from '@gatehouse/cert-store/port'
 import type { CertEvent } from '@gatehouse/issuance'
 import { DAY, describeTimes, planRenewal, toTime } from '@gatehouse/issuance/times'
 import type { EventHead, NewEvent } from '@gatehouse/service-kit/events'
@@ -29,6 +29,22 @@ export type EventBody = EventHead & {
         readonly error?: { readonly code: string; readonly detail: string }
         readonly nextTryAt?: string
       }
+    | {
+        readonly type: 'not-served' | 'served-again'
+        readonly state: ProbeState
+        /** The host that leads to the address, or the address of the machine that says it of itself. */
+        readonly host: string
+        readonly address: string
+        readonly port: number
+        readonly protocol: string
+        readonly since: string
+        /** Of the certificate that is served. */
+        readonly served: {
+          readonly fingerprint256: string | null
+          readonly issuer: string | null
+          readonly notAfter?: string
+        }
+      }
   )
 
 export function describeEvent(event: CertEvent, id: string, time: number): EventBody {
@@ -43,6 +59,18 @@ export function describeEvent(event: CertEvent, id: string, time: number): Event
       failures,
       ...(lastError && { error: { code: lastError.code, detail: lastError.detail } }),
       ...(nextTryAt !== null && { nextTryAt: toTime(nextTryAt) }),
+    }
+  }
+  if ('probe' in event) {
+    const { name, state, host, address, port, protocol, since, sha256, notAfter } = event.probe
+    const end = notAfter === null ? {} : { notAfter: toTime(notAfter) }
+    return {
+      ...head,
+      type: event.type,
+      names: [name],
+      issuer: event.issuer,
+      ...{ state, host, address, port, protocol, since: toTime(since) },
+      served: { fingerprint256: sha256, issuer: event.probe.issuer, ...end },
     }
   }
   const { names, issuer, serialNumber, account, client, address } = event.certificate
@@ -71,12 +99,17 @@ export function lateness(certificate: CertificateRecord, now: number): 0 | 1 | 2
 
 /**
  * Limits repeated events: failures are reported when they begin and then daily, late renewals once per third, and again
- * if what has covered them does not any more.
+ * if what has covered them does not any more. What is served changes at most daily in the same way.
  */
 export function onceOf(event: CertEvent, time: number): NewEvent['once'] {
   if (event.type === 'failing') {
     const { requestKey, failures } = event.order
     return { key: `failing ${requestKey}`, until: time + DAY, always: failures === 1 }
+  }
+  if ('probe' in event) {
+    const { name, host, address, port, keyType, reporter, state } = event.probe
+    const place = [name, host, address, port, keyType, reporter, state].join(' ')
+    return { key: `${event.type} ${place}`, until: time + DAY }
   }
   if (event.type !== 'expiring') return undefined
   const { id, notAfter } = event.certificate

@@ -1,3 +1,4 @@
+import { formatHostPort, parseHost } from '@gatehouse/net'
 import { type EventText, tidy } from '@gatehouse/service-kit/events'
 import { actionFor } from '../errors.ts'
 import type { EventBody } from './event.ts'
@@ -19,13 +20,56 @@ export function textOf(event: EventBody, length: keyof typeof LIMITS = 'brief'):
     ['Issuer', event.issuer],
   ]
   if (event.type === 'failing') return describeFailure(event, subject, details, limits)
+  if ('state' in event) return describeServed(event, subject, details)
   const text = describeCertificate(event, subject)
   const end = ['Valid until', dated(event.notAfter)] as const
   return { ...text, details: [...details, ['Serial number', event.serialNumber], end] }
 }
 
 type Failing = EventBody & { readonly type: 'failing' }
-type Held = Exclude<EventBody, Failing>
+type Probed = EventBody & { readonly type: 'not-served' | 'served-again' }
+type Held = Exclude<EventBody, Failing | Probed>
+
+const REPLACE = 'Fetch the certificate there if that is not done, then reload the server.'
+const SERVED: Readonly<Partial<Record<Probed['state'], readonly [title: string, what: string]>>> = {
+  older: ['An older certificate is served for', 'The server still serves one that was replaced.'],
+  revoked: [
+    'A revoked certificate is served for',
+    'Clients that know of the revocation refuse it.',
+  ],
+  ended: ['An expired certificate is served for', 'Clients refuse it.'],
+}
+
+function describeServed(event: Probed, subject: string, details: EventText['details']): EventText {
+  const { type, state, host, address, port, protocol, since, served } = event
+  const place = formatHostPort({ host: parseHost(address) ?? { name: address }, port })
+  const other = [
+    'Another certificate is served for',
+    `It is one of ${served.issuer ?? 'an issuer that is not known'}.`,
+  ]
+  const [title, what] = SERVED[state] ?? other
+  const end = served.notAfter && (['It is valid until', dated(served.notAfter)] as const)
+  const where = [
+    'Place',
+    `${place}, ${protocol}${host === address ? '' : `, for ${host}`}`,
+  ] as const
+  const rest = [...details, where, ['Since', dated(since)] as const, ...(end ? [end] : [])]
+  if (type === 'not-served')
+    return {
+      title: `${title} ${subject}`,
+      what: `${place} does not serve the newest certificate. ${what}`,
+      action: REPLACE,
+      details: rest,
+      severity: 'warning',
+    }
+  return {
+    title: `The newest certificate is served for ${subject}`,
+    what: `${place} serves the newest certificate again.`,
+    action: 'Nothing.',
+    details: rest,
+    severity: 'info',
+  }
+}
 
 function describeFailure(
   { failures, error, nextTryAt }: Failing,

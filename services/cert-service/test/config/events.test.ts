@@ -80,7 +80,7 @@ t.test('the older form is a receiver, too', async (t) => {
   writeFileSync(file, stringify({ auth: { psk: { key: 'a-key-of-sixteen-or-more' } }, events }))
   const { value } = await loadCertConfig(file, {})
   t.match(receiversOf(value.events), [
-    { name: 'webhook', type: 'webhook', url: 'https://hook.test/', events: { length: 4 } },
+    { name: 'webhook', type: 'webhook', url: 'https://hook.test/', events: { length: 6 } },
     { name: 'phone', type: 'ntfy', token: 'tk_from_a_file' },
   ])
   t.strictSame(receiversOf({ receivers: [] }), [])
