@@ -104,7 +104,8 @@ export async function leave(socket: Socket, { port, protocol }: ProbePort): Prom
     if (length > MAX_BYTES) socket.destroy()
   })
   const { farewell } = DIALOGS[protocol === 'tls' ? (WITHIN_TLS[port] ?? 'tls') : protocol]
-  if (farewell !== undefined) socket.write(farewell)
-  socket.end()
+  // Who is told goodbye ends the connection, and may complain if that was done.
+  if (farewell === undefined) socket.end()
+  else socket.write(farewell)
   if (!socket.closed) await once(socket.resume(), 'close').catch(() => {})
 }

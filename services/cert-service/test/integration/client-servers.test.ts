@@ -334,14 +334,17 @@ for (const [name, { guide, out, domain, systemd, starttls, more = [], prepare }]
     const command = commandOf(guide, out)
     const quoted = (text: string) => text.replaceAll("'", `'"'"'`)
 
-    await get(command, [[out, tls], [systemd, quoted(check)], ...more])
+    // The server does not have the files yet.
+    const [, probe = ''] = / (--probe :\d+)/.exec(command) ?? []
+    await get(command, [[out, tls], [systemd, quoted(check)], [probe, ''], ...more])
     const chosen = await start(t)
     const port = typeof chosen === 'number' ? chosen : free
     const first = await until(() => shown(port, domain, starttls))
     t.ok(first, 'it serves the certificate')
 
     await gatehouse.revoke(domain)
-    await get(command, [[out, tls], [systemd, quoted(reload)], ...more])
+    const own: Changes = [[probe, `--probe ':${port} ${starttls ?? 'tls'}'`]]
+    await get(command, [[out, tls], [systemd, quoted(reload)], ...own, ...more])
     const second = await until(async () => {
       const serial = await shown(port, domain, starttls)
       return serial !== first && serial
