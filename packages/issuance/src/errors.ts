@@ -59,21 +59,17 @@ export const ISSUANCE_ERRORS = {
       'several names, or a wildcard, uses less of the limit. Machines that share a name can share ' +
       'its certificate: get it without `--csr`. What is beyond the share of one caller, an operator can request.',
   },
+  CERT_ROLL_REFUSED: {
+    title: 'Step of the roll is not possible now',
+    action:
+      'See `gatehouse-certs ca roll status` for the stage and the next step. `--now` uses the new root at once, `--force` ' +
+      'finishes the roll at once: clients that lack the new root then fail.',
+  },
   CERT_ROLL_ROOT: {
     title: 'Root cannot be rolled to or from',
     action:
       'The message says what is wrong. The next root is a valid CA certificate that is signed by itself, with a name and ' +
       'key of its own, and allows an intermediate below it; its private key has to be sent along.',
-  },
-  CERT_ROLL_STAGE: {
-    title: 'Roll of the root is in another stage',
-    action: 'See `gatehouse-certs ca roll status` for the stage and the next step.',
-  },
-  CERT_ROLL_TOO_SOON: {
-    title: 'Step of the roll would cut clients off',
-    action:
-      'Wait until what the message names is over, and see `gatehouse-certs ca roll status`. `--now` uses the new root ' +
-      'at once, `--force` finishes the roll at once: clients that lack the new root then fail.',
   },
   CERT_ROOT_KEY_ABSENT: {
     title: 'Root key is not in the store',

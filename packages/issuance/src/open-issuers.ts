@@ -14,7 +14,7 @@ export { listenForChallenges } from './issuers/acme/challenges.ts'
 export { loadOwnAuthority } from './issuers/authority-rows.ts'
 export type { Ca } from './issuers/ca.ts'
 export type { Issuer, SignedCertificate as Issued } from './issuers/issuer.ts'
-export { rootsAt } from './issuers/roll.ts'
+export { nextStep, rootsAt } from './issuers/roll.ts'
 export type { Budget, Ledger } from './limits/ledger.ts'
 
 export interface IssuersOptions {

@@ -1,11 +1,5 @@
 import type { Engine, Transaction } from '@gatehouse/store'
-import type {
-  AuditEntry,
-  Authorities,
-  AuthorityRecord,
-  InForce,
-  RollRecord,
-} from '../port/store.ts'
+import type { AuditEntry, Authorities, AuthorityRecord, RollRecord } from '../port/store.ts'
 import { TEXTS } from '../schema/sql.ts'
 import { AUTHORITIES, CRLS, ROLLS } from '../schema/tables.ts'
 import { type CertificateParts, issuerDigest } from './certificates.ts'
@@ -15,36 +9,14 @@ const NEWEST = 'SELECT max(id) AS id FROM authorities WHERE role = $1'
 const LOCK = 'SELECT 1 FROM authorities WHERE id = $1 FOR UPDATE'
 const UNLESS_FOLLOWED = ' ON CONFLICT (role, previous) DO NOTHING RETURNING id'
 const CRL = 'WHERE authority_id = $1'
-const UNDER_WAY = `WHERE from_root = $1 AND stage <> 'finished'`
 const CHANGE_ROLL = `
   UPDATE rolls SET stage = $1, used_at = $2 WHERE to_root = $3 AND stage = $4`
 const IN_FORCE = `
-  FROM certificates
-  WHERE revoked_at IS NULL AND not_after >= $2 AND chain IN (SELECT id FROM chains WHERE issuer IN (${TEXTS}))`
-const COUNT_IN_FORCE = `SELECT count(*) AS total, max(not_after) AS until ${IN_FORCE}`
-const LAST_IN_FORCE = `SELECT domain ${IN_FORCE} GROUP BY domain ORDER BY max(not_after) DESC, domain LIMIT 10`
-
-async function newestOf(tx: Transaction, role: AuthorityRecord['role']): Promise<number | null> {
-  return (await tx.get<{ id: number | null }>(NEWEST, role))?.id ?? null
-}
-
-/** Adds an authority after another one of its role; gives no id if another replica adds one there meanwhile. */
-async function addAfter(
-  tx: Transaction,
-  authority: Omit<AuthorityRecord, 'id'>,
-  previous: number | null,
-): Promise<number | undefined> {
-  const row = { ...authority, previous: previous ?? 0 }
-  const [id] = await AUTHORITIES.addAll(tx, [row], UNLESS_FOLLOWED)
-  return id
-}
-
-async function addNewest(tx: Transaction, authority: Omit<AuthorityRecord, 'id'>): Promise<number> {
-  for (;;) {
-    const id = await addAfter(tx, authority, await newestOf(tx, authority.role))
-    if (id !== undefined) return id
-  }
-}
+  SELECT domain, count(*) AS total, max(not_after) AS until FROM certificates
+  WHERE revoked_at IS NULL AND not_after >= $2 AND chain IN (SELECT id FROM chains WHERE issuer IN (${TEXTS}))
+  GROUP BY domain ORDER BY until DESC, domain`
+/** Names of certificates in force that are told. */
+const MAX_NAMES = 10
 
 export function authoritiesOn(db: Engine, { audit, changes }: CertificateParts): Authorities {
   async function change(work: (tx: Transaction) => Promise<boolean>, entry: AuditEntry) {
@@ -60,8 +32,11 @@ export function authoritiesOn(db: Engine, { audit, changes }: CertificateParts):
   return {
     addAuthority: (authority, previous) =>
       db.transaction(async (tx) => {
-        if ((await newestOf(tx, authority.role)) !== previous) return undefined
-        const id = await addAfter(tx, authority, previous)
+        const newest = await tx.get<{ id: number | null }>(NEWEST, authority.role)
+        if (newest?.id !== previous) return undefined
+        const row = { ...authority, previous: previous ?? 0 }
+        // Another replica may add one meanwhile.
+        const [id] = await AUTHORITIES.addAll(tx, [row], UNLESS_FOLLOWED)
         return id === undefined ? undefined : { ...authority, id }
       }),
     async listAuthorities() {
@@ -69,31 +44,35 @@ export function authoritiesOn(db: Engine, { audit, changes }: CertificateParts):
       return rows.map(({ previous: _, ...row }) => row as AuthorityRecord)
     },
     listRolls: async () => (await ROLLS.list(db, 'ORDER BY to_root DESC')) as readonly RollRecord[],
-    beginRoll: (authorities, roll, entry) =>
+    beginRoll: (authorities, { fromRoot, begunAt }, entry) =>
       change(async (tx) => {
-        // One after the other.
-        await tx.get(LOCK, roll.fromRoot)
-        if (await ROLLS.find(tx, UNDER_WAY, roll.fromRoot)) return false
         const ids: number[] = []
         for (const { crl, ...authority } of authorities) {
-          const authorityId = await addNewest(tx, authority)
+          const row = { ...authority, previous: -fromRoot }
+          const [authorityId] = await AUTHORITIES.addAll(tx, [row], UNLESS_FOLLOWED)
+          // Another replica has rolled from this root.
+          if (authorityId === undefined) return false
           if (crl) await CRLS.put(tx, { ...crl, authorityId })
           ids.push(authorityId)
         }
         const [toRoot = 0] = ids
-        await ROLLS.add(tx, { ...roll, toRoot, stage: 'begun', usedAt: null })
+        await ROLLS.add(tx, { fromRoot, toRoot, stage: 'begun', begunAt, usedAt: null })
         return true
       }, entry),
     changeRoll: ({ toRoot, stage: previous }, { stage, usedAt }, entry) =>
       change(async (tx) => (await tx.run(CHANGE_ROLL, stage, usedAt, toRoot, previous)) > 0, entry),
     async findInForce(authorities, now) {
-      const params = [JSON.stringify(authorities.map(issuerDigest)), now]
-      const [counted, rows] = await Promise.all([
-        db.get<Pick<InForce, 'total' | 'until'>>(COUNT_IN_FORCE, ...params),
-        db.all<{ domain: string }>(LAST_IN_FORCE, ...params),
-      ])
-      const { total = 0, until = null } = counted ?? {}
-      return { total, until, names: rows.map(({ domain }) => domain) }
+      const issuers = JSON.stringify(authorities.map(issuerDigest))
+      const rows = await db.all<{ domain: string; total: number; until: number }>(
+        IN_FORCE,
+        issuers,
+        now,
+      )
+      return {
+        total: rows.reduce((sum, { total }) => sum + total, 0),
+        names: rows.slice(0, MAX_NAMES).map(({ domain }) => domain),
+        until: rows[0]?.until ?? null,
+      }
     },
     async dropAuthorityKey(id) {
       await db.run('UPDATE authorities SET sealed_key = NULL WHERE id = $1', id)

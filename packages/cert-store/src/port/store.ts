@@ -453,8 +453,8 @@ export interface Authorities {
   /** The newest first. */
   listRolls(): Promise<readonly RollRecord[]>
   /**
-   * Begins a roll to the first of the authorities, which are added with it and with their lists; `false` if another
-   * one is under way.
+   * Begins a roll to the first of the authorities, which are added with it and with their lists; `false` if one
+   * began from that root before.
    */
   beginRoll(
     authorities: readonly [NewAuthority, ...NewAuthority[]],

@@ -281,7 +281,7 @@ export const AUTHORITIES = new Table(
   {
     id: 'id',
     role: 'text',
-    previous: 'integer', // 0 for the first of its role
+    previous: 'integer', // 0 for the first of its role; of what a roll adds, the root before, negated
     certificate: 'bytes',
     sealedKey: 'bytes?',
     notAfter: 'integer',

@@ -1,32 +1,14 @@
 import { readFile } from 'node:fs/promises'
 import { UsageError } from '@gatehouse/service-kit/program'
 import type { RollAnswer } from '../service.ts'
-import { kebab } from '../settings.ts'
 import { ask, type CommandOptions, type Io, shortTime } from './certificates.ts'
 import { labelled } from './table.ts'
 
-/** The options of each step. */
-const OPTIONS = {
-  begin: ['root', 'rootKey', 'signerKey', 'noCross'],
-  status: [],
-  use: ['now'],
-  back: [],
-  finish: ['force', 'forgetKey'],
-} as const
 /** Addresses that people are shown. */
 const MAX_ADDRESSES = 5
-type Option = (typeof OPTIONS)[keyof typeof OPTIONS][number]
 
 /** Takes a step of the roll from one root to the next, or says how far it has come. @throws UsageError, ClientError */
 export async function caRoll(step: string, options: CommandOptions, io: Io): Promise<string> {
-  const fitting: readonly Option[] | undefined = Object.hasOwn(OPTIONS, step)
-    ? OPTIONS[step as keyof typeof OPTIONS]
-    : undefined
-  if (!fitting) throw new UsageError(`ca roll is followed by ${Object.keys(OPTIONS).join(', ')}`)
-  const stray = Object.values(OPTIONS)
-    .flat()
-    .find((option) => options[option] !== undefined && !fitting.includes(option))
-  if (stray) throw new UsageError(`--${kebab(stray)} is not for ca roll ${step}`)
   const { root, rootKey, signerKey, noCross, now, force, forgetKey } = options
   const [rootPem, key, signerPem] = await Promise.all([root, rootKey, signerKey].map(readPem))
   const body = {

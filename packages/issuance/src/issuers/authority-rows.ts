@@ -1,6 +1,6 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import type { Keyring } from '@gatehouse/cert-store'
-import type { AuthorityRecord, Store } from '@gatehouse/cert-store/port'
+import type { Authorities, AuthorityRecord, Store } from '@gatehouse/cert-store/port'
 import type { Clock } from '@gatehouse/net'
 import {
   type Authority,
@@ -23,19 +23,7 @@ export interface AuthorityOptions extends Omit<CaConfig, 'permitted'> {
 }
 
 export interface AuthorityDeps {
-  readonly store: Pick<
-    Store,
-    | (
-        | 'addAuthority'
-        | 'beginRoll'
-        | 'changeRoll'
-        | 'dropAuthorityKey'
-        | 'findCrl'
-        | 'findInForce'
-        | 'isShared'
-      )
-    | ('listAuthorities' | 'listRolls' | 'replaceCrl')
-  >
+  readonly store: Pick<Store, keyof Authorities | 'isShared'>
   readonly keyring: Pick<Keyring, 'openAny' | 'seal'>
   readonly clock: Pick<Clock, 'now'>
   readonly log: { warn(fields: object, message: string): void }
@@ -115,6 +103,7 @@ export function warnOfFuture(
     else log.warn(fields, 'this CA begins in the future and is skipped')
   }
 }
+
 function newestOf(role: AuthorityRecord['role'], rows: readonly AuthorityRecord[]): number | null {
   return rows.find((row) => row.role === role)?.id ?? null
 }

@@ -55,7 +55,7 @@ export class Ca {
     this.servers = parts.servers
     this.clients = parts.clients
     this.#roots = parts.roots
-    this.roll = new RootRoll(options, deps, { ...parts, track: this.track })
+    this.roll = new RootRoll(options, deps, parts, this.track)
     this.crls = new Crls(deps, (keyId) => this.#authorityOf(keyId))
   }
 

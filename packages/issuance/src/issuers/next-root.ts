@@ -1,5 +1,5 @@
 import type { NewAuthority } from '@gatehouse/cert-store/port'
-import { type Authority, createCross, createRoot, loadAuthority } from '@gatehouse/pki'
+import { type Authority, createRoot, loadAuthority } from '@gatehouse/pki'
 import { IssuanceError } from '../errors.ts'
 import {
   type AuthorityDeps,
@@ -8,7 +8,7 @@ import {
   recordOf,
   type StoredAuthority,
 } from './authority-rows.ts'
-import { CRL_LIFETIME, crlUrlOf, nextCrl } from './crls.ts'
+import { CRL_LIFETIME, nextCrl } from './crls.ts'
 import type { SigningLine } from './line.ts'
 
 /** What an operator brings to begin a roll, PEM. */
@@ -22,15 +22,15 @@ export interface NextRoot {
   readonly isCrossed: boolean
 }
 
-interface Present extends Pick<AuthorityOptions, 'name' | 'root'> {
-  /** The roots of now and before. */
-  readonly roots: readonly StoredAuthority[]
-}
-
-/** Opens the next root that an operator brings, or makes one. @throws IssuanceError CERT_ROLL_ROOT; PkiError */
+/**
+ * Opens the next root that an operator brings, or makes one.
+ * @param roots - those of now and before
+ * @throws IssuanceError CERT_ROLL_ROOT; PkiError
+ */
 export async function openNextRoot(
   { root, key }: NextRoot,
-  { name, root: configured, roots }: Present,
+  { name, root: configured }: Pick<AuthorityOptions, 'name' | 'root'>,
+  roots: readonly StoredAuthority[],
   now: number,
 ): Promise<Authority> {
   if (root === undefined) {
@@ -53,35 +53,12 @@ export async function openNextRoot(
   return next
 }
 
-/** Creates the cross certificate of a root, by the one before. */
-export function crossOf(
+/** Creates the intermediates below a root, each with its list, so that what they sign can be verified at once. */
+export async function intermediatesBelow(
   root: Authority,
-  signer: Authority,
-  { crlUrl }: Pick<AuthorityOptions, 'crlUrl'>,
-  now: number,
-): NewAuthority {
-  const options = { signer, root, now, ...(crlUrl && { crlUrl: crlUrlOf(crlUrl, signer) }) }
-  return {
-    role: 'cross',
-    certificate: createCross(options),
-    sealedKey: null,
-    notAfter: signer.ends,
-  }
-}
-
-interface Below {
-  readonly lines: readonly SigningLine[]
-  /** Whether the key of the root is stored. */
-  readonly isStored: boolean
-  readonly cross: NewAuthority | undefined
-}
-
-/** Creates what is added with a root, each with its list, so that what they sign can be verified at once. */
-export async function authoritiesBelow(
-  root: Authority,
-  { lines, isStored, cross }: Below,
+  lines: readonly SigningLine[],
   { keyring, clock }: AuthorityDeps,
-): Promise<readonly [NewAuthority, ...NewAuthority[]]> {
+): Promise<readonly NewAuthority[]> {
   const now = clock.now()
   const intermediates: NewAuthority[] = []
   for (const { authorities, profile } of lines) {
@@ -89,19 +66,12 @@ export async function authoritiesBelow(
     const record = recordOf(LINES[profile].role, authority, keyring)
     intermediates.push({ ...record, crl: firstCrl(authority, now, now + CRL_LIFETIME) })
   }
-  const until = Math.max(...intermediates.map(({ notAfter }) => notAfter))
-  const { certificate, info } = root
-  const record = isStored
-    ? recordOf('root', root, keyring)
-    : ({ role: 'root', certificate, sealedKey: null, notAfter: info.notAfter } as const)
-  const next = { ...record, crl: firstCrl(root, now, until) }
-  return [next, ...(cross ? [cross] : []), ...intermediates]
+  return intermediates
 }
 
-function firstCrl(authority: Authority, thisUpdate: number, nextUpdate: number) {
-  const { authorityId: _, ...crl } = nextCrl({ id: 0, authority }, undefined, {
-    ...{ thisUpdate, nextUpdate, revoked: [] },
-  })
+export function firstCrl(authority: Authority, thisUpdate: number, nextUpdate: number) {
+  const times = { thisUpdate, nextUpdate, revoked: [] }
+  const { authorityId: _, ...crl } = nextCrl({ id: 0, authority }, undefined, times)
   return crl
 }
 

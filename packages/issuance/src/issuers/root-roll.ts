@@ -1,43 +1,26 @@
-import type { AuditEntry, InForce, RollRecord } from '@gatehouse/cert-store/port'
-import { type Authority, loadAuthority, PkiError } from '@gatehouse/pki'
-import { IssuanceError } from '../errors.ts'
+import type { AuditEntry, NewAuthority, RollRecord } from '@gatehouse/cert-store/port'
+import { type Authority, createCross, loadAuthority, PkiError } from '@gatehouse/pki'
 import {
   type AuthorityDeps,
   type AuthorityOptions,
   isSignedBy,
   isValid,
+  LINES,
+  recordOf,
   type StoredAuthority,
 } from './authority-rows.ts'
-import { replaceRootCrl } from './crls.ts'
+import { crlUrlOf, replaceRootCrl } from './crls.ts'
 import type { SigningLine } from './line.ts'
 import {
-  authoritiesBelow,
-  crossOf,
+  firstCrl,
+  intermediatesBelow,
   type NextRoot,
   nameOf,
   openNextRoot,
   refuseRoot,
 } from './next-root.ts'
-import { earliest, type RollStep, rootsAt, stepOf } from './roll.ts'
+import { type RollFacts, type RollStep, type RootTrust, refusal, rootsAt, stepOf } from './roll.ts'
 import type { Roots } from './roots.ts'
-
-/** What is known of who trusts a root. */
-export interface RootTrust {
-  /** The clients that do not trust it, as they say. */
-  readonly lacking: readonly string[]
-  /** The addresses that have fetched it. */
-  readonly fetchedFrom: readonly string[]
-}
-
-/** How far a roll has come, for operators. */
-export interface RollStatus extends RootTrust, Partial<Pick<RollRecord, 'begunAt' | 'usedAt'>> {
-  readonly stage: 'none' | RollRecord['stage']
-  /** Of a root that signs, or from which it rolls. */
-  readonly from: Authority | undefined
-  readonly to: Authority | undefined
-  readonly inForce: InForce
-  readonly next: { readonly step: Exclude<RollStep, 'back'>; readonly from: number } | undefined
-}
 
 /** What the CA is made of: its roots, and the lines for TLS servers and for TLS clients. */
 export interface CaParts {
@@ -46,11 +29,15 @@ export interface CaParts {
   readonly clients: SigningLine
 }
 
-type Tracked = CaParts & { readonly track: () => Promise<void> }
+/** How far a roll has come, for operators. */
+export interface RollStatus {
+  /** The root that signs, or from which it rolls. */
+  readonly from: Authority | undefined
+  readonly to?: Authority | undefined
+  readonly roll?: RollRecord
+  readonly facts?: RollFacts
+}
 
-type Requester = Pick<AuditEntry, 'actor' | 'remoteAddress' | 'requestId'>
-
-const NONE: InForce = { total: 0, names: [], until: null }
 const NOBODY: RootTrust = { lacking: [], fetchedFrom: [] }
 
 /** Replaces the root of the embedded CA by another one, in stages that all replicas follow. */
@@ -61,93 +48,105 @@ export class RootRoll {
   }
   readonly #options: AuthorityOptions
   readonly #deps: AuthorityDeps
-  readonly #parts: Tracked
+  readonly #parts: CaParts
+  readonly #track: () => Promise<void>
 
-  constructor(options: AuthorityOptions, deps: AuthorityDeps, parts: Tracked) {
+  constructor(
+    options: AuthorityOptions,
+    deps: AuthorityDeps,
+    parts: CaParts,
+    track: () => Promise<void>,
+  ) {
     this.#options = options
     this.#deps = deps
     this.#parts = parts
+    this.#track = track
   }
 
   /** Says how far the roll has come. */
   async status(): Promise<RollStatus> {
-    const { roots, track } = this.#parts
-    await track()
+    await this.#track()
+    const { roots } = this.#parts
     const { roll, signing } = roots
-    if (!roll) {
-      const from = signing?.authority
-      return { stage: 'none', from, to: undefined, inForce: NONE, ...NOBODY, next: undefined }
-    }
-    const { stage, begunAt, usedAt } = roll
-    const { inForce, lacking, fetchedFrom } = await this.#factsOf(roll)
-    const step = stage === 'begun' ? 'use' : 'finish'
-    return {
-      ...{ stage, begunAt, usedAt, inForce, lacking, fetchedFrom },
-      from: this.#find(roll.fromRoot)?.authority,
-      to: this.#find(roll.toRoot)?.authority,
-      next: stage === 'finished' ? undefined : { step, from: earliest(roll, inForce.until) },
-    }
+    if (!roll) return { from: signing?.authority }
+    const [from, to] = [roll.fromRoot, roll.toRoot].map((id) => roots.find(id)?.authority)
+    return { from, to, roll, facts: await this.#factsOf(roll) }
   }
 
   /**
    * Begins a roll: stores the next root with its intermediates, and a list of each. The root of now goes on signing.
-   * @throws IssuanceError CERT_ROLL_STAGE, CERT_ROLL_ROOT
+   * @param entry - of the audit trail, for all steps
+   * @throws IssuanceError CERT_ROLL_REFUSED, CERT_ROLL_ROOT
    */
-  async begin(input: NextRoot, requester: Requester): Promise<void> {
+  async begin(input: NextRoot, entry: AuditEntry): Promise<void> {
     const { store, clock } = this.#deps
-    const { track } = this.#parts
-    await track()
+    await this.#track()
     const now = clock.now()
     const signing = this.#requireFree()
     const { next, signer, authorities } = await this.#nextOf(signing, input, now)
     // Nothing else signs by its key from now on, and what is below the next root needs its list.
     if (signer) await replaceRootCrl(signer, now, signer.authority.ends, store)
-    const entry = this.#entry('begin', signing.authority, next, requester)
-    if (!(await store.beginRoll(authorities, { fromRoot: signing.id, begunAt: now }, entry)))
-      throw new IssuanceError('CERT_ROLL_STAGE', 'another replica has begun a roll just now')
-    await track()
+    const detail = `begin: from ${nameOf(signing.authority)} to ${nameOf(next)}`
+    const roll = { fromRoot: signing.id, begunAt: now }
+    if (!(await store.beginRoll(authorities, roll, { ...entry, detail })))
+      throw refusal('another replica has begun a roll just now')
+    await this.#track()
   }
 
   /**
    * Goes on with a roll, or back.
-   * @throws IssuanceError CERT_ROLL_STAGE, CERT_ROLL_TOO_SOON, CERT_ROLL_ROOT, CERT_ROOT_KEY_ABSENT
+   * @throws IssuanceError CERT_ROLL_REFUSED, CERT_ROLL_ROOT, CERT_ROOT_KEY_ABSENT
    */
   async step(
     step: RollStep,
     { isForced, forgetsKey }: { readonly isForced: boolean; readonly forgetsKey: boolean },
-    requester: Requester,
+    entry: AuditEntry,
   ): Promise<void> {
     const { store } = this.#deps
-    const { roots, track } = this.#parts
-    await track()
-    const { roll } = roots
-    const facts = roll ? await this.#factsOf(roll) : { now: 0, inForce: NONE, lacking: [] }
+    const { roll, from, to, facts } = await this.status()
+    if (!roll || !facts) throw refusal('no roll has begun')
     const next = stepOf(roll, step, facts, isForced)
-    if (!roll) return
     if (next) {
       if (step !== 'finish') await this.#prepare(rootsAt({ ...roll, ...next }).signing)
-      const [from, to] = [this.#find(roll.fromRoot), this.#find(roll.toRoot)]
-      const entry = this.#entry(step, from?.authority, to?.authority, requester)
-      if (!(await store.changeRoll(roll, next, entry)))
-        throw new IssuanceError('CERT_ROLL_STAGE', 'another replica has changed the stage just now')
-      await track()
+      const detail = `${step}: from ${nameOf(from)} to ${nameOf(to)}`
+      if (!(await store.changeRoll(roll, next, { ...entry, detail })))
+        throw refusal('another replica has changed the stage just now')
+      await this.#track()
     }
     if (forgetsKey) await store.dropAuthorityKey(roll.fromRoot)
   }
 
+  /** The root that signs, from which a roll may begin. */
+  #requireFree(): StoredAuthority {
+    const { roll, signing, isConfigurationBehind } = this.#parts.roots
+    if (this.#options.intermediate || !signing)
+      refuseRoot('`ca.intermediate` is your own: put one there that your next root has signed')
+    if (roll && roll.stage !== 'finished')
+      throw refusal(`a roll is under way, and its stage is ${roll.stage}`)
+    const name = nameOf(signing.authority)
+    if (isConfigurationBehind)
+      throw refusal(`\`ca.root.certFile\` names a root that was replaced: name ${name} first`)
+    return signing
+  }
+
   /** The next root, and what is added with it. */
   async #nextOf(signing: StoredAuthority, input: NextRoot, now: number) {
-    const { roots, servers, clients } = this.#parts
-    const lines = clients.all.length > 0 ? [servers, clients] : [servers]
+    const { roots } = this.#parts
     try {
-      const next = await openNextRoot(input, { ...this.#options, roots: roots.all }, now)
+      const next = await openNextRoot(input, this.#options, roots.all, now)
       const signer = input.isCrossed
         ? await this.#signerOf(signing, input.signerKey, now)
         : undefined
-      const cross = signer && crossOf(next, signer.authority, this.#options, now)
-      const isStored = input.root === undefined
-      const authorities = await authoritiesBelow(next, { lines, isStored, cross }, this.#deps)
-      return { next, signer, authorities }
+      const below = await intermediatesBelow(next, this.#lines(), this.#deps)
+      const cross = signer ? [this.#crossOf(next, signer.authority, now)] : []
+      const until = Math.max(...below.map(({ notAfter }) => notAfter))
+      const root = {
+        ...recordOf('root', next, this.#deps.keyring),
+        // The key of one that was brought is not stored.
+        ...(input.root !== undefined && { sealedKey: null }),
+        crl: firstCrl(next, now, until),
+      }
+      return { next, signer, authorities: [root, ...cross, ...below] as const }
     } catch (error) {
       if (!(error instanceof PkiError)) throw error
       return refuseRoot(`${error.message} (${error.code})`, error)
@@ -160,74 +159,47 @@ export class RootRoll {
     key: string | undefined,
     now: number,
   ): Promise<StoredAuthority> {
-    const subject = nameOf(authority)
+    const name = nameOf(authority)
     if (!isValid(authority, now))
-      refuseRoot(`${subject} is not valid now: begin without a cross certificate`)
+      refuseRoot(`${name} is not valid now: begin without a cross certificate`)
     const certificate = [authority.certificate, ...authority.chain.slice(1)]
     if (key !== undefined) return { id, authority: loadAuthority({ certificate, key, now }) }
     const signer = await this.#parts.roots.withKey({ id, authority })
-    if (signer) return signer
-    return refuseRoot(
-      `the key of ${subject} is not here: send it along as \`signerKey\`, or begin without a cross certificate`,
-    )
+    const advice = 'send it along as `signerKey`, or begin without a cross certificate'
+    return signer ?? refuseRoot(`the key of ${name} is not here: ${advice}`)
   }
 
-  #find(id: number): StoredAuthority | undefined {
-    return this.#parts.roots.all.find((root) => root.id === id)
+  #crossOf(root: Authority, signer: Authority, now: number): NewAuthority {
+    const { crlUrl } = this.#options
+    const list = crlUrl === undefined ? {} : { crlUrl: crlUrlOf(crlUrl, signer) }
+    const certificate = createCross({ signer, root, now, ...list })
+    return { role: 'cross', certificate, sealedKey: null, notAfter: signer.ends }
   }
 
-  #entry(
-    step: RollStep | 'begin',
-    from: Authority | undefined,
-    to: Authority | undefined,
-    requester: Requester,
-  ): AuditEntry {
-    const detail = `${step}: from ${nameOf(from)} to ${nameOf(to)}`
-    return { ...requester, at: this.#deps.clock.now(), action: 'ca-roll', names: [], detail }
-  }
-
-  /** The root that signs, from which a roll may begin. */
-  #requireFree(): StoredAuthority {
-    const { roll, signing, isConfigurationBehind } = this.#parts.roots
-    if (this.#options.intermediate || !signing)
-      refuseRoot(
-        'the intermediate of `ca.intermediate` is yours, and so is its root: put an intermediate of the next root there',
-      )
-    if (roll && roll.stage !== 'finished')
-      throw new IssuanceError(
-        'CERT_ROLL_STAGE',
-        `a roll is under way, and its stage is ${roll.stage}`,
-      )
-    if (isConfigurationBehind)
-      throw new IssuanceError(
-        'CERT_ROLL_STAGE',
-        `\`ca.root.certFile\` names a root that was replaced: name ${nameOf(signing.authority)} first`,
-      )
-    return signing
+  /** The lines that sign: that of clients once it is needed. */
+  #lines(): readonly SigningLine[] {
+    const { servers, clients } = this.#parts
+    return clients.all.length > 0 ? [servers, clients] : [servers]
   }
 
   /** Sees to it that a root can sign. */
   async #prepare(id: number): Promise<void> {
-    const { servers, clients } = this.#parts
-    const root = this.#find(id)
+    const root = this.#parts.roots.find(id)
     if (!root || !isValid(root.authority, this.#deps.clock.now()))
-      return refuseRoot(
-        `${nameOf(root?.authority)} has ended, or has not begun by the clock of this machine`,
-      )
-    await servers.authorities.prepare(root)
-    if (clients.all.length > 0) await clients.authorities.prepare(root)
+      return refuseRoot(`${nameOf(root?.authority)} has ended, or has not begun by our clock`)
+    for (const { authorities } of this.#lines()) await authorities.prepare(root)
   }
 
-  async #factsOf({ fromRoot, toRoot, begunAt }: RollRecord) {
+  async #factsOf({ fromRoot, toRoot, begunAt }: RollRecord): Promise<RollFacts> {
     const { store, clock } = this.#deps
     const now = clock.now()
-    const [from, to] = [this.#find(fromRoot), this.#find(toRoot)]
+    const [from, to] = [fromRoot, toRoot].map((id) => this.#parts.roots.find(id)?.authority)
     const below = (await store.listAuthorities())
-      .filter(({ role }) => role !== 'root' && role !== 'cross')
+      .filter(({ role }) => role === LINES.server.role || role === LINES.client.role)
       .map(({ certificate }) => certificate)
-      .filter((certificate) => from && isSignedBy(certificate, from.authority.certificate))
+      .filter((certificate) => from && isSignedBy(certificate, from.certificate))
     const inForce = await store.findInForce(below, now)
-    const trust = to ? await this.rootHolders.find(to.authority.certificate, begunAt) : NOBODY
+    const trust = to ? await this.rootHolders.find(to.certificate, begunAt) : NOBODY
     return { now, inForce, ...trust }
   }
 }

@@ -104,10 +104,14 @@ export class Roots {
     const { signing, published } = this.#roll
       ? rootsAt(this.#roll)
       : { signing: chosen.id, published: [chosen.id] }
-    this.#signing = this.#find(signing) ?? chosen
-    this.#published = published.flatMap((id) => this.#find(id) ?? [])
+    this.#signing = this.find(signing) ?? chosen
+    this.#published = published.flatMap((id) => this.find(id) ?? [])
     const replaced = rolls.filter(({ stage }) => stage === 'finished').map((roll) => roll.fromRoot)
     this.#withdrawn = new Set(replaced.filter((id) => !published.includes(id)))
+  }
+
+  find(id: number): StoredAuthority | undefined {
+    return this.#all.find((root) => root.id === id)
   }
 
   /** Returns the root that has signed a certificate, today's first. */
@@ -149,10 +153,6 @@ export class Roots {
     const record = (await store.listAuthorities()).find((row) => row.id === id)
     const key = record && (await openKey(record, keyring))
     return key && restore(record, key)
-  }
-
-  #find(id: number): StoredAuthority | undefined {
-    return this.#all.find((root) => root.id === id)
   }
 
   #crossesInForce(): readonly Cross[] {

@@ -81,12 +81,9 @@ export async function certificateRoutes(app: FastifyInstance): Promise<void> {
 function alternatesOf({ ca }: FastifyInstance, record: Issued): readonly (readonly Uint8Array[])[] {
   const root = ca.rootAbove(record)
   if (!root) return []
-  const { certificate, chain } = record
-  const last = chain.findIndex((_, n) =>
-    ca.rootAbove({ certificate, chain: chain.slice(0, n + 1) }),
-  )
-  const direct = chain.slice(0, last + 1)
-  return direct.length < chain.length ? [[...direct, root], direct] : [[...direct, root]]
+  const { spki } = parseCertificate(root)
+  const direct = record.chain.filter((der) => !parseCertificate(der).spki.equals(spki))
+  return direct.length < record.chain.length ? [[...direct, root], direct] : [[...direct, root]]
 }
 
 /** The certificate of the path, for an account that may read certificates for all of its names. */

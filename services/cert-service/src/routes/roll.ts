@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { nextStep } from '@gatehouse/issuance/issuers'
 import { toTime } from '@gatehouse/issuance/times'
 import type { Authority } from '@gatehouse/pki'
 import { optional } from '@gatehouse/service-kit/config'
@@ -41,8 +42,7 @@ const RootSchema = Type.Object({
 const RollSchema = Type.Object({
   stage: Type.Enum(['none', 'begun', 'used', 'finished'], {
     description:
-      'Which root signs: `begun` that of before, `used` and `finished` the next one. Both are to be trusted until ' +
-      'the roll is finished.',
+      'The next root signs once it is used. Both are to be trusted until it is finished.',
   }),
   ...optional({
     from: RootSchema,
@@ -84,7 +84,7 @@ const STATUS = guarded([403], {
 })
 
 const PemSchema = (description: string) => Type.String({ maxLength: MAX_PEM, description })
-const forAction = (action: string) => ({ properties: { action: { const: action } } })
+const forStep = (action: string) => ({ properties: { action: { const: action } } })
 
 const StepSchema = Type.Object(
   {
@@ -116,9 +116,9 @@ const StepSchema = Type.Object(
   {
     description: 'A step of the roll.',
     dependentSchemas: {
-      ...{ root: forAction('begin'), key: forAction('begin'), signerKey: forAction('begin') },
-      ...{ cross: forAction('begin'), now: forAction('use') },
-      ...{ force: forAction('finish'), forgetKey: forAction('finish') },
+      ...{ root: forStep('begin'), key: forStep('begin'), signerKey: forStep('begin') },
+      ...{ cross: forStep('begin'), now: forStep('use') },
+      ...{ force: forStep('finish'), forgetKey: forStep('finish') },
     },
   },
 )
@@ -140,35 +140,28 @@ function requireOperator(request: FastifyRequest, rights: readonly Right[]): voi
 
 async function take(request: FastifyRequest, body: Static<typeof StepSchema>): Promise<void> {
   const { action, root, key, signerKey, cross = true, now, force, forgetKey = false } = body
-  const { roll } = request.server.ca
-  const { actor, remoteAddress, requestId } = actorOf(request)
-  const requester = {
-    actor,
-    ...(remoteAddress !== undefined && { remoteAddress }),
-    ...(requestId !== undefined && { requestId }),
-  }
-  if (action === 'begin') await roll.begin({ root, key, signerKey, isCrossed: cross }, requester)
-  else
-    await roll.step(action, { isForced: now ?? force ?? false, forgetsKey: forgetKey }, requester)
+  const { ca, clock } = request.server
+  const entry = { at: clock.now(), action: 'ca-roll', ...actorOf(request), names: [] } as const
+  if (action === 'begin') await ca.roll.begin({ root, key, signerKey, isCrossed: cross }, entry)
+  else await ca.roll.step(action, { isForced: now ?? force ?? false, forgetsKey: forgetKey }, entry)
   request.log.info({ action }, 'the root of the CA rolls')
 }
 
 async function describeRoll({ server }: FastifyRequest): Promise<Static<typeof RollSchema>> {
-  const { stage, from, to, begunAt, usedAt, next, ...roll } = await server.ca.roll.status()
-  const { total, names, until } = roll.inForce
-  const rolling = {
-    inForce: { total, names: [...names], ...(until !== null && { until: toTime(until) }) },
-    lacking: [...roll.lacking],
-    fetchedFrom: [...roll.fetchedFrom],
-    ...(begunAt !== undefined && { begunAt: toTime(begunAt) }),
-    ...(usedAt && { usedAt: toTime(usedAt) }),
-    ...(next && { next: { action: next.step, from: toTime(next.from) } }),
-  }
+  const { from, to, roll, facts } = await server.ca.roll.status()
+  const roots = { ...(from && { from: describeRoot(from) }), ...(to && { to: describeRoot(to) }) }
+  if (!roll || !facts) return { stage: 'none', ...roots }
+  const { total, names, until } = facts.inForce
+  const next = nextStep(roll, until)
   return {
-    stage,
-    ...(from && { from: describeRoot(from) }),
-    ...(to && { to: describeRoot(to) }),
-    ...(stage !== 'none' && rolling),
+    stage: roll.stage,
+    ...roots,
+    begunAt: toTime(roll.begunAt),
+    ...(roll.usedAt !== null && { usedAt: toTime(roll.usedAt) }),
+    inForce: { total, names: [...names], ...(until !== null && { until: toTime(until) }) },
+    lacking: [...facts.lacking],
+    fetchedFrom: [...facts.fetchedFrom],
+    ...(next && { next: { ...next, from: toTime(next.from) } }),
   }
 }
 

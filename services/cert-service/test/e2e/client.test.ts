@@ -169,8 +169,8 @@ t.test('ca roll goes from one root to the next while clients are served', async 
   }
   t.equal(await step('status'), 'none')
   t.equal(await step('begin'), 'begun')
-  t.match(await step('begin'), /CERT_ROLL_STAGE.*\n.*ca roll status/)
-  t.match(await step('use'), /CERT_ROLL_TOO_SOON.*\n.*--now/)
+  t.match(await step('begin'), /CERT_ROLL_REFUSED.*\n.*ca roll status/)
+  t.match(await step('use'), /CERT_ROLL_REFUSED.*\n.*--now/)
   t.equal(await step('use', '--now'), 'used', 'the client trusts the root of before')
   t.equal(await step('back'), 'begun')
   t.equal(await step('use', '--now'), 'used')

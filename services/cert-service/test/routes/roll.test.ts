@@ -82,7 +82,7 @@ t.test('from one root to the next, and back in between', async (t) => {
   t.strictSame(await issue('b.test'), [SERVERS], 'the root of before signs')
   t.match(await roll(running, 'use'), {
     status: 409,
-    body: { code: 'CERT_ROLL_TOO_SOON', detail: 'it is possible from 2030-01-15T00:00:00Z' },
+    body: { code: 'CERT_ROLL_REFUSED', detail: 'it is possible from 2030-01-15T00:00:00Z' },
   })
 
   await clock.advance(14 * DAY)
@@ -99,9 +99,9 @@ t.test('from one root to the next, and back in between', async (t) => {
   t.match(await roll(running, 'finish'), {
     status: 409,
     body: {
-      code: 'CERT_ROLL_TOO_SOON',
+      code: 'CERT_ROLL_REFUSED',
       detail:
-        'it is possible from 2030-02-14T00:00:00Z; 1 certificates below the old root are in force, ' +
+        'it is possible from 2030-02-14T00:00:00Z; 1 certificates below the old root are in force ' +
         'until 2030-01-22T00:00:00Z, such as d.test',
     },
   })
@@ -287,7 +287,7 @@ t.test('an intermediate of your own has to be replaced by hand', async (t) => {
     const running = await start(t, { ca }, { folder })
     t.match(await roll(running, 'begin'), {
       status: 422,
-      body: { code: 'CERT_ROLL_ROOT', detail: /put an intermediate of the next root there/ },
+      body: { code: 'CERT_ROLL_ROOT', detail: /put one there that your next root has signed/ },
     })
     await running.close()
   }
@@ -327,7 +327,7 @@ t.test('clocks that are behind or ahead', async (t) => {
   clock.shift(-DAY)
   t.match((await roll(running, 'use', { now: true })).body, {
     code: 'CERT_ROLL_ROOT',
-    detail: 'CN=Gatehouse Root CA 2 has ended, or has not begun by the clock of this machine',
+    detail: 'CN=Gatehouse Root CA 2 has ended, or has not begun by our clock',
   })
   t.match((await roll(running, 'use')).body, { detail: 'it is possible from 2030-01-16T00:00:00Z' })
   clock.shift(DAY)
