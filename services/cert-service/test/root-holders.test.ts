@@ -154,7 +154,7 @@ t.test(
     t.match(await roll('finish'), {
       status: 409,
       body: {
-        code: 'CERT_ROLL_TOO_SOON',
+        code: 'CERT_ROLL_REFUSED',
         detail: /lack the new root: psk:default \(10\.0\.0\.1, /,
       },
     })
