@@ -125,19 +125,14 @@ export const openStreams = fp<{ readonly metrics?: Metrics | undefined }>(
     })
     app.decorate('openStreams', streams)
     app.onReload(async () => () => streams.review())
-    let timer: { cancel(): void }
-    function review(): void {
-      streams.review()
-      timer = app.clock.setTimer(review, REVIEW)
-    }
-    review()
+    app.loops.add(REVIEW, async () => streams.review(), 'open streams could not be reviewed')
+    let lastWait: { cancel(): void } | undefined
     app.addHook('preClose', async () => {
-      timer.cancel()
       streams.end(['streams'])
-      timer = app.clock.setTimer(() => streams.end(['calls']), LAST_WAIT)
+      lastWait = app.clock.setTimer(() => streams.end(['calls']), LAST_WAIT)
     })
     app.addHook('onClose', async () => {
-      timer.cancel()
+      lastWait?.cancel()
       streams.end(['streams', 'calls'])
     })
   },
@@ -148,6 +143,7 @@ export const openStreams = fp<{ readonly metrics?: Metrics | undefined }>(
       'forward-auth/portals',
       'forward-auth/sessions',
       'service-kit/clock',
+      'service-kit/loops',
       'service-kit/reload',
     ],
   },
