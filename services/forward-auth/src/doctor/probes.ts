@@ -34,12 +34,10 @@ export type ProbedRequest = Readonly<Record<'method' | 'scheme' | 'host' | 'targ
 
 /** A check that refused a probe, as it arrived. */
 export interface ProbedCheck {
-  readonly portal: string
   /** Name of the dialect whose route was asked. */
   readonly dialect: string
   /** Address of the proxy. */
   readonly peer: string
-  readonly isTrusted: boolean
   readonly status: number
   readonly code?: string | undefined
   readonly message?: string | undefined
@@ -95,16 +93,14 @@ function probesOf(app: FastifyInstance) {
   }
 
   function describe(request: FastifyRequest, reply: FastifyReply): ProbedCheck {
-    const { check, params, raw } = request
+    const { check, raw } = request
     const answer = request.sealedAnswer ?? { status: reply.statusCode, headers: reply.getHeaders() }
     const { code, message } = errors.get(request) ?? {}
     const { method, scheme, authority, target } = check?.forwarded ?? {}
     const [, dialect = 'forward'] = /\/authz\/([\w-]+)/.exec(request.routeOptions.url ?? '') ?? []
     return {
-      portal: (params as { portal: string }).portal,
       dialect,
       peer: raw.socket.remoteAddress ?? '',
-      isTrusted: app.trust.trusts(raw.socket),
       status: answer.status,
       code,
       message,

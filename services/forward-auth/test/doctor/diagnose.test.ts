@@ -26,7 +26,7 @@ const denied: HttpAnswer = {
   body: '{"code":"FWA_NO_SESSION"}',
 }
 const CHECK: ProbedCheck = {
-  ...{ portal: 'main', dialect: 'forward', peer: '10.0.0.1', isTrusted: true, status: 302 },
+  ...{ dialect: 'forward', peer: '10.0.0.1', status: 302 },
   request: { method: 'GET', scheme: 'https', host: 'app.example.com', target: '/a?b' },
   clientAddress: '198.51.100.7',
   headers: {

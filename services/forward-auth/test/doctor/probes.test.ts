@@ -43,8 +43,7 @@ t.test('the report tells what arrived, by the path or User-Agent, from every pro
         await checksOf(token),
         [
           {
-            ...{ portal: 'main', dialect: shape.dialect.name, status },
-            ...{ peer: '127.0.0.1', isTrusted: true, cookieLength: 5 },
+            ...{ dialect: shape.dialect.name, status, peer: '127.0.0.1', cookieLength: 5 },
             request: { method: 'POST', scheme: 'https', host: 'app.example.com', target: /^\/./ },
           },
         ],
@@ -60,13 +59,9 @@ t.test('a check that cannot be read is told with its error', async (t) => {
   const { check, probe, checksOf } = await start(t)
   const shape = SHAPES[0]!
   const table: [headers: Record<string, string>, remoteAddress: string, told: object][] = [
-    [
-      { 'x-forwarded-host': 'evil.test' },
-      '127.0.0.1',
-      { code: 'FWA_HOST_UNKNOWN', isTrusted: true },
-    ],
+    [{ 'x-forwarded-host': 'evil.test' }, '127.0.0.1', { code: 'FWA_HOST_UNKNOWN' }],
     [{ 'x-forwarded-method': '' }, '127.0.0.1', { code: 'FWA_HEADER_INVALID', status: 400 }],
-    [{}, '192.0.2.1', { code: 'FWA_PEER_UNTRUSTED', isTrusted: false, peer: '192.0.2.1' }],
+    [{}, '192.0.2.1', { code: 'FWA_PEER_UNTRUSTED', peer: '192.0.2.1' }],
   ]
   for (const [headers, remoteAddress, told] of table) {
     const token = probe()
