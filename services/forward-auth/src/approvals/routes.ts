@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { endsAt } from '../account/end.ts'
@@ -14,7 +13,7 @@ import { demandOf } from '../sign-in/step-up.ts'
 import { pageUrl, purposeAt } from '../sites.ts'
 import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
 import { acceptForms } from '../web/forms.ts'
-import { readerOf } from '../web/reader.ts'
+import { sendToReader } from '../web/reader.ts'
 import { type Realm, signInSiteOf } from '../web/realm.ts'
 import { redirect, signInUrl } from '../web/redirects.ts'
 import type { OpenedCall } from './approvals.ts'
@@ -56,8 +55,8 @@ export const approvalRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { profile, idle } = visitor.session
     // Otherwise a session would not become idle in front of an empty chair.
     if (idle === null) reply.header('refresh', RENEWAL)
-    const view = { ...readerOf(request, realm), profile, calls }
-    return sendPage(reply, 200, callsPage({ ...view, accountHref: pageUrl(realm, '/account') }))
+    const accountHref = pageUrl(realm, '/account')
+    return sendToReader(reply, realm, 200, callsPage, { profile, calls, accountHref })
   })
 
   app.get(CALL, { schema: CALL_SCHEMA }, async (request, reply) => {
@@ -125,14 +124,12 @@ function sendCall(
     hasStepUp: policies.some(({ stepUp }) => stepUp),
   }
   const principal = row.person === person ? undefined : contents.principal
-  const page = callPage({
-    ...readerOf(reply.request, realm),
+  return sendToReader(reply, realm, 200, callPage, {
     profile,
     call: { ...contents, principal },
     result: outcome ?? form,
     listHref: pageUrl(realm, LIST),
   })
-  return sendPage(reply, 200, page)
 }
 
 /** What has become of a call; undefined if it waits. */

@@ -5,11 +5,6 @@ import type { Portal } from '../portal/portals.ts'
 import { pageUrl } from '../sites.ts'
 import { type Realm, siteOf } from './realm.ts'
 
-export function readerOf(request: FastifyRequest, realm: Realm): Reader {
-  const { portal } = realm
-  return { portal, language: languageOf(request), imagesUrl: pageUrl(realm, IMAGES) }
-}
-
 type OwnMembers<View> = View extends Reader ? Omit<View, keyof Reader> : never
 
 /** Sends a page of a portal, in the language of its reader. */
@@ -20,8 +15,10 @@ export function sendToReader<View extends Reader>(
   page: (view: View) => Page,
   view: OwnMembers<View>,
 ): FastifyReply {
-  const content = { ...view, ...readerOf(reply.request, realm) } as unknown as View
-  return sendPage(reply, status, page(content))
+  const { portal } = realm
+  const language = languageOf(reply.request)
+  const reader: Reader = { portal, language, imagesUrl: pageUrl(realm, IMAGES) }
+  return sendPage(reply, status, page({ ...view, ...reader } as unknown as View))
 }
 
 /** The images of a portal as an error page names them; undefined if its host is on no domain. */
