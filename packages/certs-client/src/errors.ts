@@ -15,7 +15,8 @@ export const CLIENT_ERRORS = {
     title: 'No usable credentials',
     action:
       'Name a key by `--key-file`, a token by `--token-file`, or a client by `--client-id` and ' +
-      '`--client-secret-file`. Check that this user may read the file.',
+      '`--client-secret-file`; the password of PKCS#12 files, in ASCII, by `--p12-password-file`. ' +
+      'Check that this user may read the file.',
   },
   CERT_CLIENT_FILES: {
     title: 'Files could not be written',

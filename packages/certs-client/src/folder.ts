@@ -22,11 +22,13 @@ import { makeFolder } from '@gatehouse/service-kit/files'
 import { lockFile } from '@gatehouse/service-kit/lock'
 import { type Placed, readPair, timeOf, toTime } from './certificate.ts'
 import { ClientError } from './errors.ts'
+import { type Pkcs12Options, pkcs12Files, TRUSTSTORE } from './pkcs12.ts'
 import { requireTrusted } from './trusted-folder.ts'
 
 const KEY = 'privkey.pem'
 const CHAIN = 'fullchain.pem'
 const COMBINED = 'combined.pem'
+const KEYSTORE = 'bundle.p12'
 const STATE = 'renewal.json'
 /** The file that says that the reload command has not succeeded yet for these files. */
 const MARK = 'reload-pending'
@@ -48,6 +50,8 @@ export interface FolderOptions {
   readonly owner: Owner | undefined
   /** Whether private keys are made here. */
   readonly isOwnKey: boolean
+  /** Asks for PKCS#12 files beside those in PEM. */
+  readonly pkcs12?: Pkcs12Options | undefined
 }
 
 /** The folder for a first name: `_.x` for `*.x`, and `_` for the colons of an IPv6 address. */
@@ -60,7 +64,8 @@ export function folderName(domain: string): string {
  * written whole before the link is turned to it. A program that is killed at any moment leaves the old
  * files or the new ones. All functions throw ClientError CERT_CLIENT_FILES.
  */
-export function certificateFolder({ dir, domain, mode, owner, isOwnKey }: FolderOptions) {
+export function certificateFolder(options: FolderOptions) {
+  const { dir, domain, mode, owner, isOwnKey, pkcs12 } = options
   const name = folderName(domain)
   const path = join(dir, name)
   /** The start of all files beside the link. A name holds no `@`. */
@@ -87,6 +92,8 @@ export function certificateFolder({ dir, domain, mode, owner, isOwnKey }: Folder
     write(join(version, CHAIN), fullChain)
     write(join(version, COMBINED), privateKey + fullChain)
     write(join(version, STATE), `${JSON.stringify({ ...times, isOwnKey: pair.isOwnKey })}\n`)
+    for (const [file, content] of pkcs12Files(pair, KEYSTORE, pkcs12))
+      write(join(version, file), content)
     if (needsReload) write(join(version, MARK), '')
     admit(version)
     withOpen(version, 'r', fsyncSync)
@@ -101,9 +108,9 @@ export function certificateFolder({ dir, domain, mode, owner, isOwnKey }: Folder
   }
 
   /** A new file with the mode and owner that are asked for, on the disk. */
-  function write(file: string, text: string): void {
+  function write(file: string, content: string | Buffer): void {
     withOpen(file, 'wx', (descriptor) => {
-      writeFileSync(descriptor, text)
+      writeFileSync(descriptor, content)
       give(descriptor, mode, owner)
       fsyncSync(descriptor)
     })
@@ -164,6 +171,14 @@ export function certificateFolder({ dir, domain, mode, owner, isOwnKey }: Folder
         }
       })
     },
+    /** Whether what is in place has the PKCS#12 files that are asked for, with the password and the roots of now. */
+    hasPkcs12(placed: Placed): boolean {
+      const isInPlace = ([name, content]: readonly [string, Buffer]) => {
+        const file = join(path, name)
+        return existsSync(file) && readFileSync(file).equals(content)
+      }
+      return attempt(path, () => pkcs12Files(placed, KEYSTORE, pkcs12).every(isInPlace))
+    },
     /** Puts files in the place of the old ones, which stay until `tidy`. */
     publish(pair: Placed, { needsReload }: { readonly needsReload: boolean }): void {
       attempt(path, () => {
@@ -186,7 +201,7 @@ export function certificateFolder({ dir, domain, mode, owner, isOwnKey }: Folder
         // Whatever is missing is fetched anew.
         if (target === undefined || !existsSync(join(dir, target))) return
         admit(join(dir, target))
-        for (const name of [KEY, CHAIN, COMBINED, STATE]) {
+        for (const name of [KEY, CHAIN, COMBINED, KEYSTORE, TRUSTSTORE, STATE]) {
           const file = join(dir, target, name)
           const stats = lstatSync(file, { throwIfNoEntry: false })
           // A file with two names may be somebody else's.

@@ -19,9 +19,7 @@ export function openService(
   { url, caFile, source }: ServiceConnection,
   { clock, log, signal, actionFor, profile }: ServiceContext,
 ): CertService & AsyncDisposable {
-  for (const file of filesOf(source))
-    if (isExposed(file))
-      log.warn({ file }, 'every user of this machine may read this file: chmod 600')
+  for (const file of filesOf(source)) warnIfExposed(file, log)
   const fetch = createFetch(caFile === undefined ? {} : { ca: readRoots(caFile) })
   // Issuers of tokens have certificates of their own, which the roots of this service say nothing about.
   const issuerFetch = createFetch()
@@ -29,6 +27,12 @@ export function openService(
   const service = connect({ url, credentials, fetch, now: clock.now, signal, actionFor, profile })
   const close = async () => void (await Promise.all([fetch.close(), issuerFetch.close()]))
   return Object.assign(service, { [Symbol.asyncDispose]: close })
+}
+
+/** Warns of a file with a secret that everybody may read. */
+export function warnIfExposed(file: string, log: ServiceContext['log']): void {
+  if (isExposed(file))
+    log.warn({ file }, 'every user of this machine may read this file: chmod 600')
 }
 
 /** The files of keys. Files of tokens are left out: Kubernetes makes them readable within the pod. */

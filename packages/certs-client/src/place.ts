@@ -51,13 +51,17 @@ export function openFolder(options: PlaceOptions): StoragePlace {
     }
     folder.tidy()
   }
+  const read = () => {
+    const placed = folder.read()
+    return placed && folder.hasPkcs12(placed) ? placed : undefined
+  }
   folder.prepare()
   return {
     path,
-    read: async () => folder.read(),
+    read: async () => read(),
     put: (pair, seen) =>
       locked(() => {
-        const now = folder.read()
+        const now = read()
         if (now && now.fingerprint256 !== seen?.fingerprint256) return
         folder.publish(pair, { needsReload: reload !== undefined })
         const { names, serialNumber } = pair

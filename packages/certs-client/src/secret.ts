@@ -9,11 +9,13 @@ import { Check } from 'typebox/schema'
 import { type Placed, readPair, timeOf, toTime } from './certificate.ts'
 import { readSecret } from './credentials.ts'
 import { ClientError, type ErrorHints } from './errors.ts'
+import { type Pkcs12Options, pkcs12Files } from './pkcs12.ts'
 import type { StoragePlace } from './place.ts'
 
 /** The folder in which a pod finds its service account, and the root of the API server. */
 export const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
 const FIELD_MANAGER = 'gatehouse-certs'
+const KEYSTORE = 'keystore.p12'
 const RENEW_AT = 'gatehouse-certs/renew-at'
 const PEM = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 const STATUSES = [200, 201, 400, 401, 403, 404, 409, 415, 422, 429, 500, 503, 504]
@@ -37,6 +39,8 @@ export interface SecretOptions {
   readonly account: string
   /** PEM; the one that a chain leads to is put beside it. */
   readonly roots?: string | undefined
+  /** Asks for PKCS#12 files beside those in PEM. */
+  readonly pkcs12?: Pkcs12Options | undefined
   readonly log: { info(fields: object, message: string): void }
 }
 
@@ -69,7 +73,7 @@ export function openSecret(options: SecretOptions): StoragePlace {
     path: `the Secret ${path}`,
     async read() {
       const answer = await call('', {}, [200, 404])
-      return answer.status === 404 ? undefined : pairIn(answer)
+      return answer.status === 404 ? undefined : pairIn(answer, options.pkcs12)
     },
     async put(pair) {
       const headers = { 'content-type': 'application/apply-patch+yaml' }
@@ -85,10 +89,9 @@ export function openSecret(options: SecretOptions): StoragePlace {
   }
 }
 
-function manifest(
-  { fullChain, privateKey, renewAt }: Placed,
-  { namespace, name, roots = '' }: SecretOptions,
-): object {
+function manifest(pair: Placed, { namespace, name, roots = '', pkcs12 }: SecretOptions): object {
+  const { fullChain, privateKey, renewAt } = pair
+  const files = pkcs12Files(pair, KEYSTORE, pkcs12)
   const root = rootOf(certificatesIn(fullChain), certificatesIn(roots))
   const annotations = renewAt === undefined ? {} : { [RENEW_AT]: toTime(renewAt) }
   return {
@@ -100,6 +103,7 @@ function manifest(
       'tls.crt': toBase64(fullChain),
       'tls.key': toBase64(privateKey),
       ...(root && { 'ca.crt': toBase64(root.toString()) }),
+      ...Object.fromEntries(files.map(([file, content]) => [file, toBase64(content)])),
     },
   }
 }
@@ -109,19 +113,22 @@ export function certificatesIn(pem: string): X509Certificate[] {
   return (pem.match(PEM) ?? []).map((block) => new X509Certificate(block))
 }
 
-function toBase64(text: string): string {
-  return Buffer.from(text).toString('base64')
+function toBase64(content: string | Buffer): string {
+  return Buffer.from(content).toString('base64')
 }
 
 /** Reads what the Secret holds, if it is whole. */
-function pairIn({ body }: FetchAnswer): Placed | undefined {
+function pairIn({ body }: FetchAnswer, pkcs12?: Pkcs12Options): Placed | undefined {
   const secret = parseJson(body)
   if (!Check(SecretSchema, secret)) return undefined
   try {
     const { data = {}, metadata } = secret as Static<typeof SecretSchema>
     const textOf = (file: string) => Buffer.from(data[file] ?? '', 'base64').toString()
     const renewAt = timeOf(metadata.annotations?.[RENEW_AT] ?? '')
-    return { ...readPair(textOf('tls.crt'), textOf('tls.key')), renewAt, isOwnKey: false }
+    const pair = readPair(textOf('tls.crt'), textOf('tls.key'))
+    const files = pkcs12Files(pair, KEYSTORE, pkcs12)
+    if (files.some(([file, content]) => data[file] !== toBase64(content))) return undefined
+    return { ...pair, renewAt, isOwnKey: false }
   } catch {
     return undefined
   }

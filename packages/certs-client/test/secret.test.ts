@@ -1,11 +1,12 @@
 import { generateKeyPairSync, X509Certificate } from 'node:crypto'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { createSecureContext } from 'node:tls'
 import { createFetch } from '@gatehouse/net'
-import { createRoot, toPem } from '@gatehouse/pki'
+import { createRoot, createTruststore, fromPem, toPem } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import {
@@ -122,6 +123,56 @@ t.test('a Secret is created, kept while nothing is due, and renewed', async (t) 
     code: 'CERT_CLIENT_SECRET_FAILED',
     message: 'the Secret shop/web-tls: secrets "web-tls" is forbidden',
   })
+})
+
+t.test('PKCS#12 files are in the Secret, and follow their password', async (t) => {
+  const clock = leapClock(Date.now())
+  const running = await start(t, {}, { clock })
+  const { state, asked, account, port } = await startApiServer(t, running)
+  const fetch = createFetch({ ca: clusterRoot(account) })
+  t.teardown(fetch.close)
+  const { get: base } = clientOf(running)
+  const passwordFile = join(running.folder, 'password')
+  writeFileSync(passwordFile, 'first')
+  const roots = () => clusterRoot(account)
+  const place = openSecret({
+    ...{ namespace: 'shop', name: 'web-tls', account, fetch, log: base.log, roots: roots() },
+    pkcs12: { passwordFile, friendlyName: 'a.test', roots },
+    url: new URL(`https://127.0.0.1:${port}`),
+  })
+  const get = { ...base, place }
+  const contentOf = (file: string) => Buffer.from(state.secret?.data[file] ?? '', 'base64')
+  const writes = () => asked.filter((line) => line.startsWith('PATCH')).length
+  let patched = 0
+  const steps: readonly [what: string, step: () => unknown, isNew: boolean][] = [
+    ['the first time', () => {}, true],
+    ['nothing', () => {}, false],
+    ['the password', () => writeFileSync(passwordFile, 'second'), true],
+    [
+      'somebody took one away',
+      () => {
+        const { 'truststore.p12': _, ...data } = state.secret?.data ?? {}
+        state.secret = { ...(state.secret as Secret), data }
+      },
+      true,
+    ],
+    ['nothing', () => {}, false],
+    ['the certificate', () => clock.advance(5 * DAY), true],
+  ]
+  for (const [what, step, isNew] of steps) {
+    await step()
+    await getOnce(get)
+    patched += isNew ? 1 : 0
+    t.equal(writes(), patched, what)
+    const passphrase = readFileSync(passwordFile, 'utf8')
+    const pfx = contentOf('keystore.p12')
+    t.doesNotThrow(() => createSecureContext({ pfx, passphrase }), what)
+    const trusted = createTruststore({ roots: fromPem(roots()), password: passphrase })
+    t.ok(contentOf('truststore.p12').equals(trusted), what)
+  }
+  writeFileSync(passwordFile, '')
+  await t.rejects(getOnce(get), { code: 'CERT_CLIENT_CREDENTIALS' })
+  t.equal(writes(), patched)
 })
 
 t.test('outside of a pod there is no root of the cluster', (t) => {

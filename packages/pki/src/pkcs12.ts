@@ -49,6 +49,10 @@ interface Keystore {
   readonly friendlyName: string
 }
 
+interface Truststore extends Pick<Keystore, 'password'> {
+  readonly roots: readonly Uint8Array[]
+}
+
 /**
  * Writes a private key with its certificate and chain as PKCS#12. The same input gives the same bytes, so that what is
  * up to date can be told by comparing it: salts are digests of what they protect.
@@ -70,19 +74,12 @@ export function createPkcs12(keystore: Keystore): Buffer {
 }
 
 /** Writes roots as PKCS#12, as a truststore of Java. The alias of each is its SHA-256. The same input gives the same bytes. */
-export function createTruststore(input: {
-  /** DER. */
-  readonly roots: readonly Uint8Array[]
-  /** Printable ASCII. */
-  readonly password: string
-}): Buffer {
-  const bags = input.roots.map((root) =>
-    certificateBag(root, [
-      nameAttribute(hash('sha256', root)),
-      attribute(TRUSTED_KEY_USAGE, ANY_PURPOSE),
-    ]),
+export function createTruststore({ roots, password }: Truststore): Buffer {
+  const usage = attribute(TRUSTED_KEY_USAGE, ANY_PURPOSE)
+  const bags = roots.map((root) =>
+    certificateBag(root, [nameAttribute(hash('sha256', root)), usage]),
   )
-  return seal([encryptedContent(bags, input.password)], input.password)
+  return seal([encryptedContent(bags, password)], password)
 }
 
 const contentInfo = (type: Buffer, content: Der) => sequence(type, context(0, content))

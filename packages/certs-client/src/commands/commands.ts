@@ -150,6 +150,9 @@ export const clientCommands = (actionFor: ActionFor): readonly ServiceCommand<un
       '--out DIR':
         'write DIR/NAME/privkey.pem, fullchain.pem and combined.pem (DIR/_client.NAME for a client)',
       '--secret NAMESPACE/NAME': 'keep a Secret of Kubernetes instead, from a pod',
+      '--p12':
+        'write bundle.p12 and, with --ca, truststore.p12 beside these files, for Java and others',
+      '--p12-password-file FILE': 'file with their password, read each time',
       '--reload CMD': 'run this command when there are new files',
       '--reload-timeout TIME': 'how long it may take (default 1m)',
       '--probe PORT...':

@@ -4,7 +4,8 @@ import { UsageError } from '@gatehouse/service-kit/program'
 import { createLogger } from '@gatehouse/service-kit/telemetry'
 import { clientClock } from '../clock.ts'
 import { type Get, getOnce, keepGetting } from '../keep.ts'
-import { openService, readRoots } from '../open.ts'
+import { openService, readRoots, warnIfExposed } from '../open.ts'
+import { type Pkcs12Options, readPassword } from '../pkcs12.ts'
 import { openFolder, type StoragePlace } from '../place.ts'
 import { clusterRoot, openSecret, SERVICE_ACCOUNT } from '../secret.ts'
 import type { ActionFor } from '../service.ts'
@@ -27,8 +28,9 @@ import {
 interface GetOptions
   extends ConnectionOptions,
     Texts<'keyType' | 'lifetime' | 'profile' | 'timeout'>,
-    Texts<'out' | 'secret' | 'mode' | 'owner' | 'reload' | 'reloadTimeout'> {
+    Texts<'p12PasswordFile' | 'out' | 'secret' | 'mode' | 'owner' | 'reload' | 'reloadTimeout'> {
   readonly probe?: readonly string[] | undefined
+  readonly p12?: boolean | undefined
   readonly csr?: boolean | undefined
   readonly watch?: boolean | undefined
 }
@@ -63,7 +65,9 @@ export async function get(
   // No name of a server begins like this, and none has an `@`.
   const isOfClient = profile === 'client'
   const name = isOfClient ? `_client.${encodeURIComponent(domain.text)}` : domain.text
-  const place = await openPlace(name, options, { ...deps, env: process.env, opened, caFile })
+  const roots = () => (caFile === undefined ? undefined : readRoots(caFile))
+  const pkcs12 = pkcs12Of(options, { roots, friendlyName: domain.text, log })
+  const place = await openPlace(name, options, { ...deps, env: process.env, opened, roots, pkcs12 })
   const service = opened.use(openService(connection, { ...deps, actionFor, profile }))
   const run: Get = {
     ...deps,
@@ -81,7 +85,21 @@ export async function get(
 interface PlaceDeps extends Pick<Get, 'clock' | 'log' | 'signal'> {
   readonly env: NodeJS.ProcessEnv
   readonly opened: AsyncDisposableStack
-  readonly caFile: string | undefined
+  readonly roots: Pkcs12Options['roots']
+  readonly pkcs12: Pkcs12Options | undefined
+}
+
+/** Reads what asks for PKCS#12 files, and tries the password before anything is requested. @throws UsageError, ClientError */
+function pkcs12Of(
+  { p12, p12PasswordFile: passwordFile }: GetOptions,
+  { log, ...rest }: Omit<Pkcs12Options, 'passwordFile'> & Pick<PlaceDeps, 'log'>,
+): Pkcs12Options | undefined {
+  if (!p12 && passwordFile === undefined) return undefined
+  if (!p12 || passwordFile === undefined)
+    throw new UsageError('--p12 and --p12-password-file need each other')
+  readPassword(passwordFile)
+  warnIfExposed(passwordFile, log)
+  return { passwordFile, ...rest }
 }
 
 async function openPlace(domain: string, options: GetOptions, deps: PlaceDeps) {
@@ -102,7 +120,7 @@ async function openPlace(domain: string, options: GetOptions, deps: PlaceDeps) {
 }
 
 function secretOf(text: string, options: GetOptions, deps: PlaceDeps): StoragePlace {
-  const { env, log, opened, caFile } = deps
+  const { env, log, opened, pkcs12 } = deps
   const wrong = OF_FILES.find((option) => options[option] !== undefined)
   if (wrong) throw new UsageError(`--${kebab(wrong)} is for --out, not for --secret`)
   const name = readSecretName(text)
@@ -111,8 +129,8 @@ function secretOf(text: string, options: GetOptions, deps: PlaceDeps): StoragePl
   const url = parseEndpointUrl(`https://${host.includes(':') ? `[${host}]` : host}:${port}`)
   const fetch = createFetch({ ca: clusterRoot(SERVICE_ACCOUNT) })
   opened.defer(fetch.close)
-  const roots = caFile === undefined ? undefined : readRoots(caFile)
-  return openSecret({ ...name, url, fetch, account: SERVICE_ACCOUNT, roots, log })
+  const roots = deps.roots()
+  return openSecret({ ...name, url, fetch, account: SERVICE_ACCOUNT, roots, pkcs12, log })
 }
 
 function readDuration(option: string, text: string): number {

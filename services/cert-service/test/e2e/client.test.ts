@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { createSecureContext } from 'node:tls'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { lookAt } from '../../../../packages/certs-client/test/helpers/client.ts'
@@ -96,6 +97,26 @@ t.test('with --profile client it is about client certificates', async (t) => {
   t.match(await run(['revoke', 'a.test', ...profile]), { code: 0 })
   t.match(await run(['delete', 'ada@a.test', ...profile]), { code: 0 })
   t.match(await run(['get', '*.a.test', ...profile, '--out', dir]), { code: 2 })
+})
+
+t.test('with --p12 the files of Java are beside the others', async (t) => {
+  const { run, dir, service } = await stage(t)
+  const [passwordFile, ca] = [join(dir, '../password'), join(dir, '../root.pem')]
+  writeFileSync(passwordFile, 'a password\n', { mode: 0o644 })
+  writeFileSync(ca, await (await fetch(`${service.url}/ca/root.pem`)).text())
+  const get = ['get', 'a.test', '--out', dir, '--ca', ca]
+  const p12 = [...get, '--p12', '--p12-password-file', passwordFile]
+  t.match(await run(p12), { code: 0, out: /every user of this machine may read this file/ })
+  chmodSync(passwordFile, 0o600)
+  t.same(await run(p12), { code: 0, out: '', err: '' }, 'nothing is due')
+  const passphrase = 'a password'
+  const pfx = readFileSync(join(dir, 'a.test/bundle.p12'))
+  t.doesNotThrow(() => createSecureContext({ pfx, passphrase }))
+  t.ok(existsSync(join(dir, 'a.test/truststore.p12')))
+  for (const half of [['--p12'], ['--p12-password-file', passwordFile]])
+    t.match(await run([...get, ...half]), { code: 2, err: /need each other/ })
+  writeFileSync(passwordFile, '')
+  t.match(await run(p12), { code: 1, err: /is empty.*CERT_CLIENT_CREDENTIALS/ })
 })
 
 t.test('with --watch it waits for the service, and SIGTERM ends it', async (t) => {
