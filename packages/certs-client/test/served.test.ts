@@ -220,3 +220,19 @@ t.test('with --watch it says so, and goes on', async (t) => {
   await settled(running, watching)
   rmSync(dir, { recursive: true })
 })
+
+t.test('whether a certificate is the newest is answered without delivering it', async (t) => {
+  const { running, client, old, revoke } = await stage(t)
+  const fetch = injected(running)
+  const { service } = client({ fetch, ports: [] }).get
+  const ask = () => service.isNewest('a.test', old.fingerprint256)
+  t.equal(await ask(), true)
+  await revoke()
+  t.equal(await ask(), undefined)
+  await getOnce(client({ ports: [] }).get)
+  t.equal(await ask(), false)
+  t.strictSame(
+    fetch.log.map(({ status }) => status),
+    [304, 404, 200],
+  )
+})

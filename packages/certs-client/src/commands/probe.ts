@@ -1,7 +1,7 @@
 import type { X509Certificate } from 'node:crypto'
 import { getCACertificates } from 'node:tls'
 import { isIp } from '@gatehouse/net'
-import { UsageError } from '@gatehouse/service-kit/program'
+import { escaped, UsageError } from '@gatehouse/service-kit/program'
 import { rootOf } from '@gatehouse/tls-probe'
 import { toTime } from '../certificate.ts'
 import { clientClock } from '../clock.ts'
@@ -26,12 +26,16 @@ export async function probeName(
   const pems = [...getCACertificates('system'), ...(ca ? [readRoots(ca)] : [])]
   const roots = certificatesIn(pems.join('\n'))
   await using service = hasCredentials(options, io.env) ? open(options, io) : undefined
+  const warn = ({ message }: Error) => {
+    io.stderr.write(escaped(`warning: the service does not tell the newest: ${message}\n`))
+    return undefined
+  }
   const looks = await probeHost(port, { serverName: host })
   const value = await Promise.all(
     looks.map(async ({ address, chain, message }) => {
       const [leaf] = chain
       if (!leaf) return { address, problems: [message] }
-      const isNewest = await service?.isNewest(host, fingerprintOf(leaf))
+      const isNewest = await service?.isNewest(host, fingerprintOf(leaf)).catch(warn)
       return { address, ...describe(leaf, host, rootOf(chain, roots), isNewest) }
     }),
   )
@@ -53,9 +57,10 @@ function describe(
   isNewest: boolean | undefined,
 ) {
   const { subjectAltName: names = leaf.subject, serialNumber, validFromDate, validToDate } = leaf
+  const isFor = isIp(host) ? leaf.checkIP(host) : leaf.checkHost(host, { subject: 'never' })
   const now = clientClock.now()
   const faults: readonly (readonly [isFault: boolean, text: string])[] = [
-    [!(isIp(host) ? leaf.checkIP(host) : leaf.checkHost(host)), `it is not for ${host}`],
+    [!isFor, `it is not for ${host}`],
     [validToDate.getTime() <= now, 'it has ended'],
     [validFromDate.getTime() > now, 'it is not valid yet'],
     [!root, 'it leads to no known root: the server lacks an intermediate, or --ca the root'],
@@ -63,7 +68,7 @@ function describe(
   ]
   return {
     names,
-    issuer: leaf.issuer.replaceAll('\n', ', '),
+    issuer: (leaf.issuer ?? '').replaceAll('\n', ', '),
     serialNumber: serialNumber.toLowerCase(),
     fingerprint256: fingerprintOf(leaf),
     notBefore: toTime(validFromDate.getTime()),

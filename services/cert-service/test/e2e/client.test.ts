@@ -199,3 +199,38 @@ t.test('ca roll goes from one root to the next while clients are served', async 
   t.equal(await step('finish', '--force', '--forget-key'), 'finished')
   t.match(await run([...get]), { code: 0 })
 })
+
+t.test('probe says what is served, and get --probe looks after it', async (t) => {
+  const { run, dir } = await stage(t)
+  const port = await freePort()
+  const probe = await run(['probe', `127.0.0.1:${port}`])
+  t.match(probe, { code: 1, err: '' })
+  t.match(JSON.parse(probe.out), [{ address: '127.0.0.1', problems: [/cannot be reached/] }])
+  t.match(await run(['probe', 'localhost:1', '--protocol', 'http']), {
+    code: 2,
+    err: /protocols are/,
+  })
+  const get = ['get', 'a.test', '--out', dir]
+  t.match(await run([...get, '--probe', 'x']), { code: 2, err: /x is no port such as :443/ })
+  t.match(await run([...get, '--probe', ':443', '--profile', 'client']), {
+    code: 2,
+    err: /--probe is for certificates of servers/,
+  })
+  t.match(
+    await run([
+      ...get,
+      '--probe',
+      ':443 smtp',
+      '--probe',
+      ':1',
+      '--watch',
+      '--csr',
+      '--lifetime',
+      'x',
+    ]),
+    {
+      code: 2,
+      err: /--lifetime/,
+    },
+  )
+})
