@@ -64,7 +64,7 @@ export class Authorities {
   /** The newest intermediate below a root that is valid and than which a new one would be no better. */
   choose(
     stored: readonly StoredAuthority[],
-    root: StoredAuthority | undefined = this.#roots.signing,
+    root: StoredAuthority | undefined = this.#roots.signer,
   ): StoredAuthority | undefined {
     const now = this.#deps.clock.now()
     return stored.find(
@@ -85,7 +85,7 @@ export class Authorities {
    */
   isReplaceable(
     authority: Authority,
-    { authority: root }: Partial<StoredAuthority> = this.#roots.signing ?? {},
+    { authority: root }: Partial<StoredAuthority> = this.#roots.signer ?? {},
   ): boolean {
     if (!root) return false
     const { leafLifetime, maxLifetime = leafLifetime } = this.#options
@@ -99,7 +99,7 @@ export class Authorities {
   }
 
   #isBelowSigning = ({ authority }: StoredAuthority): boolean => {
-    const root = this.#roots.signing?.authority
+    const root = this.#roots.signer?.authority
     return root !== undefined && isSignedBy(authority.certificate, root.certificate)
   }
 
@@ -111,17 +111,17 @@ export class Authorities {
   /** Recreates the CRL of the root if a clock that was ahead dated it and the root's key is available. */
   async repairRootCrl(intermediate: Authority): Promise<void> {
     const { store, clock } = this.#deps
-    const root = this.#roots.signing
+    const root = this.#roots.signer
     const list = root && (await store.findCrl(root.id))
     if (!list || hasBegun({ notBefore: list.thisUpdate ?? 0 }, clock.now())) return
     if (!hasBegun(root.authority.info, clock.now())) return
-    const signer = await this.#roots.withKey(root)
+    const signer = await this.#roots.unlock(root)
     if (signer) await replaceRootCrl(signer, clock.now(), intermediate.ends, store)
   }
 
   /** A new intermediate; none while the root is invalid and there are others. */
   async #createUnlessRootIsInvalid(stored: readonly StoredAuthority[]) {
-    const root = this.#roots.signing
+    const root = this.#roots.signer
     const now = this.#deps.clock.now()
     const isValidRoot =
       root && hasBegun(root.authority.info, now) && root.authority.ends > now + HOUR
@@ -131,7 +131,7 @@ export class Authorities {
 
   /** A new intermediate, or `undefined` while the key of the root is offline. */
   async #createIntermediate(root: StoredAuthority): Promise<StoredAuthority | undefined> {
-    const signer = await this.#roots.withKey(root)
+    const signer = await this.#roots.unlock(root)
     if (!signer) return undefined
     const now = this.#deps.clock.now()
     const rows = await this.#deps.store.listAuthorities()

@@ -76,8 +76,8 @@ export class Ca {
 
   /** The roots to trust, DER: first the one that signs. None if the operator brought an intermediate without its root. */
   roots = (): readonly Uint8Array[] => {
-    const { roll, published } = this.#roots
-    if (roll) return published.map(({ authority }) => authority.certificate)
+    const { roll, anchors } = this.#roots
+    if (roll) return anchors.map(({ authority }) => authority.certificate)
     const root = this.#current.authority.anchor ?? this.#root?.authority.certificate
     return root ? [root] : []
   }
@@ -110,8 +110,8 @@ export class Ca {
   clientAuthorities = async (): Promise<readonly Buffer[]> => {
     const valid = await this.#clientIntermediates()
     const trusted = valid.filter(({ anchor }) => !anchor || !this.#roots.isWithdrawn(anchor))
-    const published = this.#roots.published.map(({ authority }) => authority.certificate)
-    const roots = [...published, ...trusted.map(({ anchor }) => anchor)]
+    const anchors = this.#roots.anchors.map(({ authority }) => authority.certificate)
+    const roots = [...anchors, ...trusted.map(({ anchor }) => anchor)]
     return distinct([...roots, ...trusted.map(({ certificate }) => certificate)])
   }
 
@@ -121,12 +121,13 @@ export class Ca {
    */
   clientLists = async (): Promise<readonly Uint8Array[]> => {
     const valid = await this.#clientIntermediates()
-    const verifying = this.#roots.verifying().map(({ authority }) => authority.certificate)
-    const authorities = [
-      ...verifying,
-      ...valid.flatMap(({ anchor = [], certificate }) => [anchor, certificate].flat()),
-    ]
-    const keyIds = new Set(authorities.map((der) => parseCertificate(der).skid ?? ''))
+    const roots = this.#roots.verifiers().map(({ authority }) => authority.certificate)
+    const authorities = valid.flatMap(({ anchor = [], certificate }) =>
+      [certificate, anchor].flat(),
+    )
+    const keyIds = new Set(
+      [...roots, ...authorities].map((der) => parseCertificate(der).skid ?? ''),
+    )
     return Promise.all([...keyIds].map((keyId) => this.crls.get(keyId)))
   }
 
@@ -179,14 +180,14 @@ export class Ca {
   }
 
   async #track(): Promise<void> {
-    const previous = this.#roots.signing?.id
+    const previous = this.#roots.signer?.id
     await this.#roots.track()
     await this.servers.track()
     await this.clients.track()
     // A line for clients that was created before is kept current from the start.
     if (!this.clients.current && this.clients.all.length > 0) await this.clients.open()
     this.#index()
-    if (previous !== this.#roots.signing?.id)
+    if (previous !== this.#roots.signer?.id)
       await Promise.all(this.#listeners.map((listener) => listener()))
   }
 
@@ -196,11 +197,11 @@ export class Ca {
   }
 
   get #root(): StoredAuthority | undefined {
-    return this.#roots.signing
+    return this.#roots.signer
   }
 
   #index(): void {
-    for (const stored of [...this.#roots.all, ...this.servers.all, ...this.clients.all])
+    for (const stored of [...this.#roots.history, ...this.servers.all, ...this.clients.all])
       this.#byKeyId.set(stored.authority.info.skid ?? '', stored)
   }
 

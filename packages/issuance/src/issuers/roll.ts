@@ -13,11 +13,11 @@ export type RollStep = 'use' | 'back' | 'finish'
 
 /** Says what a stage means for the two roots of a roll, by their ids: which one signs, and which are to be trusted. */
 export function rootsAt({ stage, fromRoot, toRoot }: RollRecord): {
-  readonly signing: number
-  readonly published: readonly number[]
+  readonly signer: number
+  readonly anchors: readonly number[]
 } {
-  if (stage === 'begun') return { signing: fromRoot, published: [fromRoot, toRoot] }
-  return { signing: toRoot, published: stage === 'used' ? [toRoot, fromRoot] : [toRoot] }
+  if (stage === 'begun') return { signer: fromRoot, anchors: [fromRoot, toRoot] }
+  return { signer: toRoot, anchors: stage === 'used' ? [toRoot, fromRoot] : [toRoot] }
 }
 
 /** Finds the roll that says which root signs: the newest, unless a root came after it that no roll led to. */
@@ -74,9 +74,9 @@ export function stepOf(
   facts: RollFacts,
   isForced: boolean,
 ): Pick<RollRecord, 'stage' | 'usedAt'> | undefined {
-  const [from, stage] = STAGES[step]
+  const [previous, stage] = STAGES[step]
   if (roll.stage === stage) return undefined
-  if (roll.stage !== from) throw refusal(`the stage is ${roll.stage}, not ${from}`)
+  if (roll.stage !== previous) throw refusal(`the stage is ${roll.stage}, not ${previous}`)
   const reasons = isForced || step === 'back' ? [] : reasonsAgainst(roll, facts)
   if (reasons.length > 0) throw refusal(reasons.join('; '))
   return { stage, usedAt: { use: facts.now, back: null, finish: roll.usedAt }[step] }

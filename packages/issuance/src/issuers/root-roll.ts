@@ -32,8 +32,8 @@ export interface CaParts {
 /** How far a roll has come, for operators. */
 export interface RollStatus {
   /** The root that signs, or from which it rolls. */
-  readonly from: Authority | undefined
-  readonly to?: Authority | undefined
+  readonly oldRoot: Authority | undefined
+  readonly newRoot?: Authority | undefined
   readonly roll?: RollRecord
   readonly facts?: RollFacts
 }
@@ -67,10 +67,10 @@ export class RootRoll {
   async status(): Promise<RollStatus> {
     await this.#track()
     const { roots } = this.#parts
-    const { roll, signing } = roots
-    if (!roll) return { from: signing?.authority }
-    const [from, to] = [roll.fromRoot, roll.toRoot].map((id) => roots.find(id)?.authority)
-    return { from, to, roll, facts: await this.#factsOf(roll) }
+    const { roll, signer } = roots
+    if (!roll) return { oldRoot: signer?.authority }
+    const [oldRoot, newRoot] = [roll.fromRoot, roll.toRoot].map((id) => roots.find(id)?.authority)
+    return { oldRoot, newRoot, roll, facts: await this.#factsOf(roll) }
   }
 
   /**
@@ -82,12 +82,12 @@ export class RootRoll {
     const { store, clock } = this.#deps
     await this.#track()
     const now = clock.now()
-    const signing = this.#requireFree()
-    const { next, signer, authorities } = await this.#nextOf(signing, input, now)
-    // Nothing else signs by its key from now on, and what is below the next root needs its list.
+    const oldRoot = this.#requireFree()
+    const { newRoot, signer, authorities } = await this.#newRootOf(oldRoot, input, now)
+    // Its key may not be here again, and whoever verifies the cross certificate needs its list.
     if (signer) await replaceRootCrl(signer, now, signer.authority.ends, store)
-    const detail = `begin: from ${nameOf(signing.authority)} to ${nameOf(next)}`
-    const roll = { fromRoot: signing.id, begunAt: now }
+    const detail = `begin: from ${nameOf(oldRoot.authority)} to ${nameOf(newRoot)}`
+    const roll = { fromRoot: oldRoot.id, begunAt: now }
     if (!(await store.beginRoll(authorities, roll, { ...entry, detail })))
       throw refusal('another replica has begun a roll just now')
     await this.#track()
@@ -103,12 +103,12 @@ export class RootRoll {
     entry: AuditEntry,
   ): Promise<void> {
     const { store } = this.#deps
-    const { roll, from, to, facts } = await this.status()
+    const { roll, oldRoot, newRoot, facts } = await this.status()
     if (!roll || !facts) throw refusal('no roll has begun')
     const next = stepOf(roll, step, facts, isForced)
     if (next) {
-      if (step !== 'finish') await this.#prepare(rootsAt({ ...roll, ...next }).signing)
-      const detail = `${step}: from ${nameOf(from)} to ${nameOf(to)}`
+      if (step !== 'finish') await this.#prepare(rootsAt({ ...roll, ...next }).signer)
+      const detail = `${step}: from ${nameOf(oldRoot)} to ${nameOf(newRoot)}`
       if (!(await store.changeRoll(roll, next, { ...entry, detail })))
         throw refusal('another replica has changed the stage just now')
       await this.#track()
@@ -118,35 +118,35 @@ export class RootRoll {
 
   /** The root that signs, from which a roll may begin. */
   #requireFree(): StoredAuthority {
-    const { roll, signing, isConfigurationBehind } = this.#parts.roots
-    if (this.#options.intermediate || !signing)
+    const { roll, signer, isConfigurationBehind } = this.#parts.roots
+    if (this.#options.intermediate || !signer)
       refuseRoot('`ca.intermediate` is your own: put one there that your next root has signed')
     if (roll && roll.stage !== 'finished')
       throw refusal(`a roll is under way, and its stage is ${roll.stage}`)
-    const name = nameOf(signing.authority)
+    const name = nameOf(signer.authority)
     if (isConfigurationBehind)
       throw refusal(`\`ca.root.certFile\` names a root that was replaced: name ${name} first`)
-    return signing
+    return signer
   }
 
   /** The next root, and what is added with it. */
-  async #nextOf(signing: StoredAuthority, input: NextRoot, now: number) {
+  async #newRootOf(oldRoot: StoredAuthority, input: NextRoot, now: number) {
     const { roots } = this.#parts
     try {
-      const next = await openNextRoot(input, this.#options, roots.all, now)
+      const newRoot = await openNextRoot(input, this.#options, roots.history, now)
       const signer = input.isCrossed
-        ? await this.#signerOf(signing, input.signerKey, now)
+        ? await this.#signerOf(oldRoot, input.signerKey, now)
         : undefined
-      const below = await intermediatesBelow(next, this.#lines(), this.#deps)
-      const cross = signer ? [this.#crossOf(next, signer.authority, now)] : []
-      const until = Math.max(...below.map(({ notAfter }) => notAfter))
+      const intermediates = await intermediatesBelow(newRoot, this.#lines(), this.#deps)
+      const cross = signer ? [this.#crossOf(newRoot, signer.authority, now)] : []
+      const nextUpdate = Math.max(...intermediates.map(({ notAfter }) => notAfter))
       const root = {
-        ...recordOf('root', next, this.#deps.keyring),
+        ...recordOf('root', newRoot, this.#deps.keyring),
         // The key of one that was brought is not stored.
         ...(input.root !== undefined && { sealedKey: null }),
-        crl: firstCrl(next, now, until),
+        crl: firstCrl(newRoot, now, nextUpdate),
       }
-      return { next, signer, authorities: [root, ...cross, ...below] as const }
+      return { newRoot, signer, authorities: [root, ...cross, ...intermediates] as const }
     } catch (error) {
       if (!(error instanceof PkiError)) throw error
       return refuseRoot(`${error.message} (${error.code})`, error)
@@ -164,7 +164,7 @@ export class RootRoll {
       refuseRoot(`${name} is not valid now: begin without a cross certificate`)
     const certificate = [authority.certificate, ...authority.chain.slice(1)]
     if (key !== undefined) return { id, authority: loadAuthority({ certificate, key, now }) }
-    const signer = await this.#parts.roots.withKey({ id, authority })
+    const signer = await this.#parts.roots.unlock({ id, authority })
     const advice = 'send it along as `signerKey`, or begin without a cross certificate'
     return signer ?? refuseRoot(`the key of ${name} is not here: ${advice}`)
   }
@@ -193,13 +193,14 @@ export class RootRoll {
   async #factsOf({ fromRoot, toRoot, begunAt }: RollRecord): Promise<RollFacts> {
     const { store, clock } = this.#deps
     const now = clock.now()
-    const [from, to] = [fromRoot, toRoot].map((id) => this.#parts.roots.find(id)?.authority)
-    const below = (await store.listAuthorities())
+    const { roots } = this.#parts
+    const [oldRoot, newRoot] = [fromRoot, toRoot].map((id) => roots.find(id)?.authority)
+    const intermediates = (await store.listAuthorities())
       .filter(({ role }) => role === LINES.server.role || role === LINES.client.role)
       .map(({ certificate }) => certificate)
-      .filter((certificate) => from && isSignedBy(certificate, from.certificate))
-    const inForce = await store.findInForce(below, now)
-    const trust = to ? await this.rootHolders.find(to.certificate, begunAt) : NOBODY
+      .filter((certificate) => oldRoot && isSignedBy(certificate, oldRoot.certificate))
+    const inForce = await store.findInForce(intermediates, now)
+    const trust = newRoot ? await this.rootHolders.find(newRoot.certificate, begunAt) : NOBODY
     return { now, inForce, ...trust }
   }
 }

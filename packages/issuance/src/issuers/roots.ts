@@ -29,13 +29,13 @@ export class Roots {
   readonly #options: AuthorityOptions
   readonly #deps: AuthorityDeps
   #configured: StoredAuthority | undefined
-  #signing: StoredAuthority | undefined
-  #published: readonly StoredAuthority[] = []
-  #all: readonly StoredAuthority[] = []
+  #signer: StoredAuthority | undefined
+  #anchors: readonly StoredAuthority[] = []
+  #history: readonly StoredAuthority[] = []
   #crosses: readonly Cross[] = []
   #roll: RollRecord | undefined
   /** The ids of those that a roll has withdrawn. */
-  #withdrawn: ReadonlySet<number> = new Set()
+  #withdrawals: ReadonlySet<number> = new Set()
 
   constructor(options: AuthorityOptions, deps: AuthorityDeps) {
     this.#options = options
@@ -43,18 +43,18 @@ export class Roots {
   }
 
   /** The one that signs; `undefined` for an intermediate of the operator without its root. */
-  get signing(): StoredAuthority | undefined {
-    return this.#signing
+  get signer(): StoredAuthority | undefined {
+    return this.#signer
   }
 
   /** All to be trusted, the one that signs first. */
-  get published(): readonly StoredAuthority[] {
-    return this.#published
+  get anchors(): readonly StoredAuthority[] {
+    return this.#anchors
   }
 
   /** Those of today and before, without their keys. */
-  get all(): readonly StoredAuthority[] {
-    return this.#all
+  get history(): readonly StoredAuthority[] {
+    return this.#history
   }
 
   /** The roll that says which one signs. */
@@ -64,7 +64,7 @@ export class Roots {
 
   /** Whether the configuration still names the root that a roll has withdrawn. */
   get isConfigurationBehind(): boolean {
-    return this.#configured !== undefined && this.#withdrawn.has(this.#configured.id)
+    return this.#configured !== undefined && this.#withdrawals.has(this.#configured.id)
   }
 
   /** Opens the operator's root or the stored one, which is made at need. */
@@ -77,8 +77,8 @@ export class Roots {
       this.#configured = await adopt('root', root, this.#deps.store)
     }
     await this.track()
-    if (this.#signing && !files) warnOfFuture(this.#all, this.#signing, this.#deps)
-    if (this.#signing || intermediate) return
+    if (this.#signer && !files) warnOfFuture(this.#history, this.#signer, this.#deps)
+    if (this.#signer || intermediate) return
     // If another replica is faster, its root counts.
     await save('root', await createRoot({ commonName: `${name} Root CA`, now }), [], this.#deps)
     await this.track()
@@ -90,60 +90,60 @@ export class Roots {
     // In this order: a root that is new comes with its roll.
     const rows = await store.listAuthorities()
     const rolls = await store.listRolls()
-    this.#all = rows
+    this.#history = rows
       .filter(({ role }) => role === 'root')
       .map((row) => (row.id === this.#configured?.id ? this.#configured : restore(row)))
     this.#crosses = rows.filter(({ role }) => role === 'cross').flatMap((row) => this.#crossOf(row))
-    const [newest] = this.#all
+    const [newest] = this.#history
     const isElsewhere = this.#options.intermediate && !this.#configured
     if (!newest || isElsewhere) return
     this.#roll = rollInForce(rolls, { newest: newest.id, configured: this.#configured?.id })
     const now = clock.now()
     const chosen =
-      this.#configured ?? this.#all.find(({ authority }) => isValid(authority, now)) ?? newest
-    const { signing, published } = this.#roll
+      this.#configured ?? this.#history.find(({ authority }) => isValid(authority, now)) ?? newest
+    const { signer, anchors } = this.#roll
       ? rootsAt(this.#roll)
-      : { signing: chosen.id, published: [chosen.id] }
-    this.#signing = this.find(signing) ?? chosen
-    this.#published = published.flatMap((id) => this.find(id) ?? [])
+      : { signer: chosen.id, anchors: [chosen.id] }
+    this.#signer = this.find(signer) ?? chosen
+    this.#anchors = anchors.flatMap((id) => this.find(id) ?? [])
     const replaced = rolls.filter(({ stage }) => stage === 'finished').map((roll) => roll.fromRoot)
-    this.#withdrawn = new Set(replaced.filter((id) => !published.includes(id)))
+    this.#withdrawals = new Set(replaced.filter((id) => !anchors.includes(id)))
   }
 
   find(id: number): StoredAuthority | undefined {
-    return this.#all.find((root) => root.id === id)
+    return this.#history.find((root) => root.id === id)
   }
 
   /** Returns the root that has signed a certificate, today's first. */
-  above(certificate: Uint8Array): StoredAuthority | undefined {
-    const roots = [...(this.#signing ? [this.#signing] : []), ...this.#all]
+  issuerOf(certificate: Uint8Array): StoredAuthority | undefined {
+    const roots = [...(this.#signer ? [this.#signer] : []), ...this.#history]
     return roots.find(({ authority }) => isSignedBy(certificate, authority.certificate))
   }
 
   /** Completes an intermediate by what is known of its root: the chain has the cross certificate until that ends. */
   place(authority: Authority): Authority {
-    const root = this.above(authority.certificate)
+    const root = this.issuerOf(authority.certificate)
     if (!root) return authority
     const [cross] = this.#crossesInForce().filter((cross) => cross.root.id === root.id)
     if (!cross) return placeBelow(root.authority, authority)
     const { chain, anchor } = cross.signer.authority
-    const above = chain.filter((der) => !anchor?.equals(der))
-    return placeBelow(root.authority, authority, [cross.certificate, ...above])
+    const issuers = chain.filter((der) => !anchor?.equals(der))
+    return placeBelow(root.authority, authority, [cross.certificate, ...issuers])
   }
 
   /** Whether a root, DER, was withdrawn by a roll: nobody is to trust it any more. */
   isWithdrawn(certificate: Buffer): boolean {
-    const root = this.#all.find(({ authority }) => authority.certificate.equals(certificate))
-    return root !== undefined && this.#withdrawn.has(root.id)
+    const root = this.#history.find(({ authority }) => authority.certificate.equals(certificate))
+    return root !== undefined && this.#withdrawals.has(root.id)
   }
 
   /** The roots that certificates are verified by, also by way of a cross certificate. */
-  verifying(): readonly StoredAuthority[] {
-    return [...this.#published, ...this.#crossesInForce().map(({ signer }) => signer)]
+  verifiers(): readonly StoredAuthority[] {
+    return [...this.#anchors, ...this.#crossesInForce().map(({ signer }) => signer)]
   }
 
   /** A root with its key from the operator's file or the store; `undefined` while it is offline. */
-  async withKey({ id }: StoredAuthority): Promise<StoredAuthority | undefined> {
+  async unlock({ id }: StoredAuthority): Promise<StoredAuthority | undefined> {
     const { store, keyring, clock } = this.#deps
     const { root: files } = this.#options
     if (files?.keyFile !== undefined && id === this.#configured?.id)
@@ -163,8 +163,10 @@ export class Roots {
   #crossOf({ certificate: bytes, notAfter }: AuthorityRecord): readonly Cross[] {
     const certificate = Buffer.from(bytes)
     const { spki } = parseCertificate(certificate)
-    const root = this.#all.find(({ authority }) => authority.info.spki.equals(spki))
-    const signer = this.#all.find(({ authority }) => isSignedBy(certificate, authority.certificate))
+    const root = this.#history.find(({ authority }) => authority.info.spki.equals(spki))
+    const signer = this.#history.find(({ authority }) =>
+      isSignedBy(certificate, authority.certificate),
+    )
     return root && signer ? [{ certificate, notAfter, root, signer }] : []
   }
 }

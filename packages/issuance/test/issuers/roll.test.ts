@@ -14,9 +14,9 @@ const QUIET = {
 }
 
 t.test('what a stage means', async (t) => {
-  t.strictSame(rootsAt(ROLL), { signing: 1, published: [1, 4] })
-  t.strictSame(rootsAt(USED), { signing: 4, published: [4, 1] })
-  t.strictSame(rootsAt(FINISHED), { signing: 4, published: [4] })
+  t.strictSame(rootsAt(ROLL), { signer: 1, anchors: [1, 4] })
+  t.strictSame(rootsAt(USED), { signer: 4, anchors: [4, 1] })
+  t.strictSame(rootsAt(FINISHED), { signer: 4, anchors: [4] })
 })
 
 t.test('each step at each stage', async (t) => {

@@ -34,7 +34,7 @@ export async function detachRoot(options: Stopped & { readonly file: string }): 
   await using store = await openStopped(stopped)
   const roots = (await store.listAuthorities()).filter(({ role }) => role === 'root')
   const [roll] = await store.listRolls()
-  const root = roll ? roots.find(({ id }) => id === rootsAt(roll).signing) : roots[0]
+  const root = roll ? roots.find(({ id }) => id === rootsAt(roll).signer) : roots[0]
   if (!root?.sealedKey)
     throw new CertError('CERT_ROOT_KEY_ABSENT', 'The store holds no private key of the root.')
   const keyring = await keyringOf(stopped, store)

@@ -148,8 +148,11 @@ async function take(request: FastifyRequest, body: Static<typeof StepSchema>): P
 }
 
 async function describeRoll({ server }: FastifyRequest): Promise<Static<typeof RollSchema>> {
-  const { from, to, roll, facts } = await server.ca.roll.status()
-  const roots = { ...(from && { from: describeRoot(from) }), ...(to && { to: describeRoot(to) }) }
+  const { oldRoot, newRoot, roll, facts } = await server.ca.roll.status()
+  const roots = {
+    ...(oldRoot && { from: describeRoot(oldRoot) }),
+    ...(newRoot && { to: describeRoot(newRoot) }),
+  }
   if (!roll || !facts) return { stage: 'none', ...roots }
   const { total, names, until } = facts.inForce
   const next = nextStep(roll, until)
