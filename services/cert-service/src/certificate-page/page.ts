@@ -248,10 +248,13 @@ function fingerprintFact(hex: string): SafeHtml {
 
 function chain({ lang, record, root }: CertificateView): SafeHtml {
   const pem = buildChainPem(record.certificate, record.chain)
+  const spki = root && parseCertificate(root).spki
+  const isCross = (der: Uint8Array) =>
+    attempt(() => spki && parseCertificate(der).spki.equals(spki)) === true
   return html`
     <ol class="chain">
       ${chainLink(lang, 'Certificate', record.certificate)}
-      ${record.chain.map((der) => chainLink(lang, 'Issuing CA', der))}
+      ${record.chain.map((der) => chainLink(lang, isCross(der) ? 'Cross certificate' : 'Issuing CA', der))}
       ${root ? chainLink(lang, 'Root', root) : ''}
     </ol>
     <div class="pages">

@@ -217,6 +217,7 @@ export const TEXTS = {
   'Serial number': ['Seriennummer', 'Numéro de série', 'Número de serie'],
   Certificate: ['Zertifikat', 'Certificat', 'Certificado'],
   'Issuing CA': ['Ausstellende CA', 'AC émettrice', 'CA emisora'],
+  'Cross certificate': ['Cross-Zertifikat', 'Certificat croisé', 'Certificado cruzado'],
   Root: ['Wurzelzertifikat', 'Racine', 'Raíz'],
   Subject: ['Inhaber', 'Sujet', 'Sujeto'],
   'none: see its names': ['keiner: siehe Namen', 'aucun : voir ses noms', 'ninguno: vea los nombres'],

@@ -1,4 +1,4 @@
-import { createIntermediate, createRoot } from '@gatehouse/pki'
+import { createCross, createIntermediate, createRoot } from '@gatehouse/pki'
 import type { Page } from '@gatehouse/service-kit/pages'
 import fc from 'fast-check'
 import t from 'tap'
@@ -149,4 +149,17 @@ t.test('a chain shows subjects, issuers and fingerprints up to the root', async 
     /Issuing CA.*Subject CN=Test Issuing Issuer CN=Test Root.*Root Subject CN=Test Root/,
   )
   t.match(said, intermediate.info.fingerprint256.toUpperCase().match(/../g)!.join(':'))
+})
+
+t.test('a chain shows which certificate leads to another root', async (t) => {
+  const signer = await createRoot({ commonName: 'Old Root', now: NOW })
+  const root = await createRoot({ commonName: 'New Root', now: NOW })
+  const intermediate = await createIntermediate({ root, commonName: 'Test Issuing', now: NOW })
+  const chain = [intermediate.certificate, createCross({ signer, root, now: NOW })]
+  const record = inService({ chain })
+  const said = textOf(certificatePage(certificateView({ record, root: root.certificate })))
+  t.match(
+    said,
+    /Issuing CA Subject CN=Test Issuing Issuer CN=New Root.*Cross certificate Subject CN=New Root Issuer CN=Old Root.*Root Subject CN=New Root Issuer CN=New Root/,
+  )
 })
