@@ -55,6 +55,7 @@ const Listed = Type.Object({
   keyType: Text,
   lastFailure: Type.Optional(Failure),
   nextTryAt: OptionalText,
+  served: OptionalText,
 })
 const Page = Type.Object({ certificates: Type.Array(Listed), next: OptionalText })
 const Order = Type.Object({

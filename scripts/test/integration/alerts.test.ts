@@ -144,6 +144,18 @@ const CASES: Readonly<Record<string, [fires: Cases, quiet: Cases]>> = {
     { 'a name has moved': [gauge('gatehouse_certs_covered{by="other"}', 1)] },
     { 'a machine was built anew': [gauge('gatehouse_certs_covered{by="caller"}', 5)] },
   ],
+  CertificateNotServed: [
+    {
+      'the server of one of two addresses was not reloaded, told by two replicas': [
+        gauge('gatehouse_certs_probe_old_seconds{domain="a.test",port="443",instance="a"}', 7_260),
+        gauge('gatehouse_certs_probe_old_seconds{domain="a.test",port="443",instance="b"}', 7_260),
+      ],
+    },
+    {
+      'for an hour': [gauge('gatehouse_certs_probe_old_seconds{domain="a.test",port="443"}', 3_600)],
+      'a server is silent': [gauge('gatehouse_certs_probes{state="unreachable"}', 5)],
+    },
+  ],
   IssuingFails: [
     { 'a CA refuses again and again': [counter('gatehouse_certs_failed_total{class="dns"}', 1)] },
     {

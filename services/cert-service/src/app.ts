@@ -59,6 +59,7 @@ import { requestPageRoutes } from './request-page/routes.ts'
 import { rootHolders } from './root-holders.ts'
 import { caRoutes, challengeRoute } from './routes/ca.ts'
 import { certificateRoutes } from './routes/certificate.ts'
+import { probeRoutes } from './routes/probe.ts'
 import { renewRoutes } from './routes/renew.ts'
 import { rollRoutes } from './routes/roll.ts'
 import { statusRoutes } from './routes/status.ts'
@@ -235,6 +236,7 @@ async function registerApi(
   await app.register(renewRoutes)
   await app.register(withdrawRoutes)
   await app.register(statusRoutes)
+  await app.register(probeRoutes)
   await app.register(proxyRoutes)
   await app.register(caRoutes)
   await app.register(rollRoutes)

@@ -1,5 +1,5 @@
 import { AcmeError } from '@gatehouse/acme'
-import type { Expiry, Store } from '@gatehouse/cert-store/port'
+import { type Expiry, PROBE_STATES, type Store } from '@gatehouse/cert-store/port'
 import type { IssuanceMetrics } from '@gatehouse/issuance'
 import { CLIENT_ISSUER } from '@gatehouse/issuance/request'
 import { TitledError } from '@gatehouse/net'
@@ -93,6 +93,27 @@ function measureCounts(
   const fails = 'Names whose last order failed, with a certificate or without.'
   const all = [{ name: 'ca' }, { name: CLIENT_ISSUER }, ...issuers]
   measure('gatehouse_certs_failing', fails, 'issuer', all, () => store.countFailedOrders())
+  const states = PROBE_STATES.map((name) => ({ name }))
+  const places = 'Places at which certificates are served under their names, by what is served.'
+  measure('gatehouse_certs_probes', places, 'state', states, () => store.countProbes())
+}
+
+function measureProbes(metrics: Metrics, { store, clock }: FastifyInstance): void {
+  metrics.gauges({
+    name: 'gatehouse_certs_probe_old_seconds',
+    help: `Seconds for which a server has not served the newest certificate of a name, for the ${MAX_LISTED} places that are longest so.`,
+    labels: ['domain', 'port'],
+    max: MAX_LISTED,
+    async collect() {
+      const now = clock.now()
+      const probes = await store.listNotServed(now, MAX_LISTED).catch(() => [])
+      // The last of several addresses counts: that of the longest time.
+      return probes.toReversed().map(({ name: domain, port, since }) => {
+        const labels = { domain, port: String(port) }
+        return { labels, value: Math.round((now - since) / 1000) }
+      })
+    },
+  })
 }
 
 function measureEndings(metrics: Metrics, { store, clock }: FastifyInstance): void {
@@ -224,6 +245,7 @@ export const certGauges = fp<GaugesOptions>(
     measureEndings(metrics, app)
     measureIssuing(metrics, app)
     measureCounts(metrics, app, names)
+    measureProbes(metrics, app)
   },
   {
     name: 'cert-service/gauges',

@@ -6,9 +6,11 @@ import type { PROBES } from '../schema/tables.ts'
  * else. `incomplete`: the newest without those that lead to a root. `wrongName`: one for other names. `outside`: the
  * address is not to be looked at.
  */
-export type ProbeState =
-  | ('newest' | 'older' | 'other' | 'revoked' | 'ended')
-  | ('incomplete' | 'wrongName' | 'unreachable' | 'outside')
+export const PROBE_STATES = [
+  ...(['newest', 'older', 'other', 'revoked', 'ended'] as const),
+  ...(['incomplete', 'wrongName', 'unreachable', 'outside'] as const),
+] as const
+export type ProbeState = (typeof PROBE_STATES)[number]
 
 export interface ProbeRecord extends Omit<RowOf<typeof PROBES>, 'state' | 'keyType'> {
   readonly state: ProbeState

@@ -94,6 +94,7 @@ function listCertificates(service: CertService): Promise<Printable> {
     KEY: ({ keyType }) => keyType,
     EXPIRES: ({ notAfter }) => shortTime(notAfter),
     RENEWS: ({ renewAt }) => shortTime(renewAt),
+    SERVED: ({ served = '' }) => served,
     'LAST FAILURE': ({ lastFailure }) => lastFailure?.code ?? '',
     'FAILED AT': ({ lastFailure }) => shortTime(lastFailure?.failedAt),
     'NEXT TRY': ({ nextTryAt }) => shortTime(nextTryAt),

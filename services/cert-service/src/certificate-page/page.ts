@@ -18,6 +18,7 @@ import { issuerText, wayText } from '../pages/state.ts'
 import { page } from '../pages/style.ts'
 import { when, whenFromNow } from '../pages/time.ts'
 import { activity, history, transitions } from './history.ts'
+import { servedPlaces } from './served.ts'
 import { type Around, type Shown, statusNotice } from './status.ts'
 
 interface Reading {
@@ -42,6 +43,8 @@ export interface CertificateView extends NameView, Pick<Around, 'coverage' | 'la
   readonly origin: string
   /** The history of the certificate; undefined for readers who may not know who did what. */
   readonly transitions: readonly Transition[] | undefined
+  /** What servers serve under its names; undefined if nobody has looked. */
+  readonly served: Parameters<typeof servedPlaces>[2] | undefined
 }
 
 /** Renders all about one certificate, what matters first. It never has a private key in it. */
@@ -62,6 +65,7 @@ export function certificatePage(view: CertificateView): Page {
         ${actionLinks(lang, actions, target)}
         ${hint}
       </section>
+      ${view.served ? section(say(lang, 'What is served'), servedPlaces(lang, record, view.served)) : ''}
       ${record.isCurrent ? section(say(lang, 'Use it'), commands(view)) : ''}
       ${view.transitions?.length ? section(say(lang, 'What happened to it'), transitions(lang, view.transitions)) : ''}
       ${pastOf(view, domain, record)}

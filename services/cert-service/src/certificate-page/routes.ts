@@ -19,6 +19,7 @@ import { readFailing } from '../lookup/failing.ts'
 import { nameHref, orderHref } from '../pages/links.ts'
 import { type Issuable, mayAll } from '../policy/authorize.ts'
 import { isPerson } from '../policy/rules.ts'
+import { probesOf, seesPlaces, servedAt } from '../probe/shown.ts'
 import { IdSchema, NAME, PEM, ProfileSchema } from '../schemas.ts'
 import { nameOf, originOf, requireVisitor, type Visitor } from '../visitors/visitors.ts'
 import { certificatePage, nameWithoutCertificatePage, orderPage } from './page.ts'
@@ -116,14 +117,18 @@ async function showCertificate(reply: FastifyReply, record: Shown): Promise<Fast
   const { store } = server
   const now = server.clock.now()
   const isLate = record.isCurrent && (record.renewAt ?? 0) <= now
-  const [history, order, activity, coverage, account, transitions] = await Promise.all([
-    readHistory(server, visitor, { text: domain, profile: profileOf(record) }),
-    store.findOrderByRequestKey(record.requestKey),
-    readActivity(server, visitor, record),
-    isLate ? store.findCoverage(record.id) : undefined,
-    record.account ? store.acme.findAccount(record.account) : undefined,
-    store.listTransitions(record.id),
-  ])
+  const [history, order, activity, coverage, account, transitions, [probes = []]] =
+    await Promise.all([
+      readHistory(server, visitor, { text: domain, profile: profileOf(record) }),
+      store.findOrderByRequestKey(record.requestKey),
+      readActivity(server, visitor, record),
+      isLate ? store.findCoverage(record.id) : undefined,
+      record.account ? store.acme.findAccount(record.account) : undefined,
+      store.listTransitions(record.id),
+      probesOf(server, record.isCurrent ? [record] : []),
+    ])
+  const served = servedAt(probes)
+  const places = seesPlaces(server, visitor) ? probes : []
   const isInForce = account !== undefined && server.externalAccounts.isInForce(account)
   // Nobody renews what is of an account that has ended.
   const absent: readonly Action[] = record.account && !isInForce ? ['renew', 'retry'] : ['retry']
@@ -144,6 +149,7 @@ async function showCertificate(reply: FastifyReply, record: Shown): Promise<Fast
     coverage,
     lastSeen: isInForce ? account.usedAt : undefined,
     transitions: activity && transitions,
+    served: served && { served, places },
     now,
   })
   return sendPage(reply, 200, page)

@@ -19,7 +19,7 @@ export function tiles(lang: Language, view: View, summary?: Summary): SafeHtml {
     hrefOf({ ...view, place: undefined, state, ...(state === 'failing' && { order: 'expiry' }) })
   const tile = (state?: Filter) => {
     const isChosen = state === view.state
-    const isCounted = state !== 'covered'
+    const isCounted = state !== 'covered' && state !== 'unserved'
     const count = summary && isCounted ? countOf(lang, summary, state) : undefined
     const isNone = state === undefined || !isCounted || summary?.counts[state] === 0
     return html`

@@ -40,6 +40,8 @@ export interface Inventory {
 interface ListedRow {
   readonly record?: CertificateRecord | undefined
   readonly order: OrderRecord | undefined
+  /** Whether a server has another one than the newest. */
+  readonly isUnserved?: boolean
 }
 
 export function inventoryPage(shown: Inventory): Page {
@@ -154,7 +156,8 @@ function requestByApi(lang: Language, origin: string, name: string): SafeHtml {
   return copyText(lang, plain(lang, 'Request it by the API'), command)
 }
 
-function listed(lang: Language, { record, order }: ListedRow, now: number, query?: SearchQuery) {
+function listed(lang: Language, listedRow: ListedRow, now: number, query?: SearchQuery) {
+  const { record, order, isUnserved } = listedRow
   const state = record ? stateOf(record, order, now) : 'failing'
   const [first, ...otherNames] = (record ?? order)?.names ?? []
   const cause = english(order?.lastError?.detail)
@@ -162,11 +165,12 @@ function listed(lang: Language, { record, order }: ListedRow, now: number, query
   const more = [
     otherNames.length > 0 && say(lang, '+ {count} more', { count: otherNames.length }),
     covers && say(lang, 'covers {name}', { name: covers }),
+    isUnserved && say(lang, 'Not served'),
     !record && say(lang, 'No certificate: {cause}', { cause }),
     record && state === 'failing' && cause,
     record && profileOf(record) === 'client' && say(lang, 'for a client'),
     record?.way === 'acme' && `ACME${record.client ? `: ${record.client}` : ''}`,
-  ].flatMap((listedRow, i) => (listedRow ? html`${i > 0 ? ' ' : ''}<span>${listedRow}</span>` : []))
+  ].flatMap((text, i) => (text ? html`${i > 0 ? ' ' : ''}<span>${text}</span>` : []))
   const href = record ? certificateHref(record) : order ? orderHref(order) : ''
   const outcome = record ? outlook(lang, state, record, now) : nextTry(lang, order?.nextTryAt, now)
   return html`

@@ -1,8 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { isNotServed } from '@gatehouse/cert-store/port'
 import { CLIENT_ISSUER } from '@gatehouse/issuance/request'
 import { languageOf, sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance } from 'fastify'
 import { readFailing, withOrders } from '../lookup/failing.ts'
+import { probesOf } from '../probe/shown.ts'
 import { nameOf, originOf, requireVisitor, type Visitor } from '../visitors/visitors.ts'
 import { findCovering, readListed } from './listing.ts'
 import { type Inventory, inventoryPage } from './page.ts'
@@ -46,12 +48,29 @@ async function readInventory(
     summary: isOverview ? await readSummary(app, caller) : undefined,
     query,
     covering: query?.name && (await findCovering(app, caller, query)),
-    rows: await withOrders(app, records),
-    failed: failing,
+    rows: await withServed(app, await withOrders(app, records)),
+    failed: await withServed(app, failing),
     hasMoreFailed: next !== undefined,
     neighbours,
     // Nobody filters by an issuer that has never signed.
     issuers: app.issuers.names().filter((name) => name !== CLIENT_ISSUER || hasClients),
     now: app.clock.now(),
   }
+}
+
+async function withServed(
+  app: FastifyInstance,
+  rows: Inventory['rows'],
+): Promise<Inventory['rows']> {
+  const now = app.clock.now()
+  const probes = await probesOf(
+    app,
+    rows.flatMap(({ record }) => record ?? []),
+  )
+  const unserved = probes.flat().filter((probe) => isNotServed(probe, now))
+  const names = new Set(unserved.map(({ name }) => name))
+  return rows.map((row) => ({
+    ...row,
+    isUnserved: row.record?.names.some((name) => names.has(name)) ?? false,
+  }))
 }

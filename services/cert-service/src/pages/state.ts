@@ -18,9 +18,13 @@ export const STATE_NAMES: Readonly<Record<CertificateState, Text>> = {
   ended: 'Ended',
 }
 
-/** The filters of the inventory: a state, or certificates whose names are in others that end later. */
-export type Filter = CertificateState | 'covered'
-export const FILTER_NAMES: Readonly<Record<Filter, Text>> = { ...STATE_NAMES, covered: 'Covered' }
+/** The filters of the inventory: a state, or certificates whose names are in others that end later, or are served by others. */
+export type Filter = CertificateState | 'covered' | 'unserved'
+export const FILTER_NAMES: Readonly<Record<Filter, Text>> = {
+  ...STATE_NAMES,
+  covered: 'Covered',
+  unserved: 'Not served',
+}
 
 /** The path of a shape for each state, in a view box of 24 by 24. */
 const SHAPES: Readonly<Record<Filter, string>> = {
@@ -30,6 +34,7 @@ const SHAPES: Readonly<Record<Filter, string>> = {
   failing: 'M12 4 2.5 20h19zM12 10v4.5M12 17.2v.1',
   ended: 'm6 6 12 12M18 6 6 18',
   covered: 'M4 12h16M4 7h16M4 17h16',
+  unserved: 'M4 5h16v6H4zM4 14h16v5H4zM8 8h.1M8 16.5h.1',
 }
 
 /** Draws a state, which is told by more than its colour. */

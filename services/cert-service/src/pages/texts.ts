@@ -167,6 +167,39 @@ export const TEXTS = {
   'Back in service': ['Wieder in Gebrauch', 'De nouveau en service', 'De nuevo en uso'],
   'Renewal requested': ['Erneuerung erbeten', 'Renouvellement demandé', 'Renovación solicitada'],
   Covered: ['Abgedeckt', 'Couvert', 'Cubierto'],
+  'Not served': ['Nicht ausgeliefert', 'Non servi', 'No servido'],
+  'What is served': ['Was ausgeliefert wird', 'Ce qui est servi', 'Qué se sirve'],
+  'The newest certificate is served.': [
+    'Das neueste Zertifikat wird ausgeliefert.', 'Le certificat le plus récent est servi.', 'Se sirve el certificado más reciente.'],
+  'An older certificate is served.': [
+    'Ein älteres Zertifikat wird ausgeliefert.', 'Un certificat plus ancien est servi.', 'Se sirve un certificado anterior.'],
+  'A certificate of another issuer is served.': [
+    'Ein Zertifikat eines anderen Ausstellers wird ausgeliefert.', 'Un certificat d’un autre émetteur est servi.',
+    'Se sirve un certificado de otro emisor.'],
+  'A revoked certificate is served.': [
+    'Ein widerrufenes Zertifikat wird ausgeliefert.', 'Un certificat révoqué est servi.', 'Se sirve un certificado revocado.'],
+  'A certificate that has ended is served.': [
+    'Ein abgelaufenes Zertifikat wird ausgeliefert.', 'Un certificat expiré est servi.', 'Se sirve un certificado caducado.'],
+  'The newest certificate is served, without the intermediates that lead to a root.': [
+    'Das neueste Zertifikat wird ausgeliefert, aber ohne die Zwischenzertifikate bis zu einer Wurzel.',
+    'Le certificat le plus récent est servi, mais sans les intermédiaires qui mènent à une racine.',
+    'Se sirve el certificado más reciente, pero sin los intermedios que llevan a una raíz.'],
+  'A certificate for other names is served.': [
+    'Ein Zertifikat für andere Namen wird ausgeliefert.', 'Un certificat pour d’autres noms est servi.',
+    'Se sirve un certificado de otros nombres.'],
+  'No certificate was seen.': [
+    'Es war kein Zertifikat zu sehen.', 'Aucun certificat n’a été vu.', 'No se ha visto ningún certificado.'],
+  'The address is outside of the networks of the configuration.': [
+    'Die Adresse liegt außerhalb der konfigurierten Netze.', 'L’adresse est hors des réseaux configurés.',
+    'La dirección está fuera de las redes configuradas.'],
+  'The new one was fetched {when} by {client}. Reload the server.': [
+    'Das neue wurde am {when} von {client} abgerufen. Laden Sie den Server neu.',
+    'Le nouveau a été récupéré le {when} par {client}. Rechargez le serveur.',
+    'El nuevo fue recogido el {when} por {client}. Recargue el servidor.'],
+  'its machine says so, as {caller}': [
+    'laut der Maschine selbst, als {caller}', 'selon la machine elle-même, en tant que {caller}',
+    'según la propia máquina, como {caller}'],
+  'since {since}, seen {seen}': ['seit {since}, gesehen {seen}', 'depuis {since}, vu {seen}', 'desde {since}, visto {seen}'],
   'its ACME client is asked to renew it.': [
     'der ACME-Client wird gebeten, es zu erneuern.', 'il est demandé à son client ACME de le renouveler.',
     'se pide a su cliente ACME que lo renueve.'],

@@ -15,7 +15,7 @@ const BACK_OFF = 6 * HOUR
 const MAX_ISSUER = 200
 
 /** What a server serves. */
-export interface Served {
+export interface ServedChain {
   readonly sha256: string
   /** As they were sent, leaf first. A machine that speaks for itself sends none. */
   readonly certificates?: readonly Buffer[]
@@ -24,7 +24,7 @@ export interface Served {
 /** What was seen at a place, and what this service knows of it. */
 export interface Sight {
   readonly name: Name
-  readonly served: Served
+  readonly served: ServedChain
   /** The certificate of this service with that digest. */
   readonly issued: (CertificateRecord & InService) | undefined
   /** Whether it is late although it is the newest of its lineage, and newer ones have its names. */
@@ -49,13 +49,13 @@ export function unseen(state: 'unreachable' | 'outside', now: number): Seen {
 /** Decides what is served. Undefined where that is no concern of this service: nothing of it is in service for the name. */
 export function decide(sight: Sight): Seen | undefined {
   const { served, issued, heads, now } = sight
-  const [leaf] = (served.certificates ?? []).map((der) => new X509Certificate(der))
-  const issuer = leaf?.issuer?.split('\n').join(', ').slice(0, MAX_ISSUER)
+  const der = served.certificates?.[0] ?? issued?.certificate
+  const leaf = der && new X509Certificate(der)
   const facts = {
     sha256: served.sha256,
-    issuer: issuer ?? issued?.issuer ?? null,
-    notBefore: leaf?.validFromDate.getTime() ?? issued?.notBefore ?? null,
-    notAfter: leaf?.validToDate.getTime() ?? issued?.notAfter ?? null,
+    issuer: leaf?.issuer?.split('\n').join(', ').slice(0, MAX_ISSUER) ?? null,
+    notBefore: leaf?.validFromDate.getTime() ?? null,
+    notAfter: leaf?.validToDate.getTime() ?? null,
   }
   const is = (state: ProbeState, since = now) => ({ state, since: Math.min(since, now), ...facts })
   if (leaf && !isFor(leaf, sight.name)) return is('wrongName')

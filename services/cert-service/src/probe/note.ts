@@ -2,7 +2,7 @@ import { isNotServed, type ProbeRecord } from '@gatehouse/cert-store/port'
 import { profileOf, readName } from '@gatehouse/issuance/request'
 import type { FastifyInstance } from 'fastify'
 import { lateness } from '../events/event.ts'
-import { decide, follow, type Seen, type Served } from './decide.ts'
+import { decide, follow, type Seen, type ServedChain } from './decide.ts'
 
 /** A place under a name, and who looks at it. */
 export type Spot = Pick<
@@ -31,7 +31,7 @@ export async function headsOf({ store }: Pick<FastifyInstance, 'store'>, name: s
 export async function note(
   app: FastifyInstance,
   spot: Spot,
-  seen: Seen | Served,
+  seen: Seen | ServedChain,
 ): Promise<Omit<ProbeRecord, 'id'> | undefined> {
   const { store, clock, certEvents } = app
   const now = clock.now()
@@ -53,7 +53,7 @@ export async function note(
 async function judge(
   { store, clock, ca }: FastifyInstance,
   name: string,
-  served: Served,
+  served: ServedChain,
   heads: Awaited<ReturnType<typeof headsOf>>,
 ): Promise<Seen | undefined> {
   const now = clock.now()

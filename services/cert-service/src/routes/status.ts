@@ -1,14 +1,21 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
+import {
+  type CertificateRecord,
+  type OrderRecord,
+  PROBE_STATES,
+  type ProbeRecord,
+} from '@gatehouse/cert-store/port'
 import { describeCertificate } from '@gatehouse/issuance'
 import { nameOrNone, pointingTo, readName } from '@gatehouse/issuance/request'
 import { toTime } from '@gatehouse/issuance/times'
 import { KEY_TYPES } from '@gatehouse/pki'
+import { optional } from '@gatehouse/service-kit/config'
 import { Type } from 'typebox'
 import { findOrder, readPermitted } from '../lookup/certificates.ts'
 import { readFailing } from '../lookup/failing.ts'
 import { CursorText } from '../lookup/positions.ts'
 import { principalOf, requireProgram } from '../policy/authorize.ts'
+import { probesOf, SERVED, seesPlaces, servedAt } from '../probe/shown.ts'
 import {
   describeFailure,
   describeOrder,
@@ -31,6 +38,21 @@ const Next = Type.Optional(
   TextSchema('Send it as `after` to get the next page. Absent on the last one.'),
 )
 
+const ProbeSchema = Type.Object(
+  {
+    ...{ name: Type.String(), host: Type.String(), address: Type.String() },
+    ...{ port: Type.Integer(), protocol: Type.String(), state: Type.Enum([...PROBE_STATES]) },
+    since: TimeSchema('When the state began.'),
+    seenAt: TimeSchema('When it was last looked at.'),
+    ...optional({
+      issuer: TextSchema('Issuer of the certificate that is served.'),
+      notAfter: TimeSchema('End of that certificate.'),
+      reporter: TextSchema('The caller that says so of its own machine.'),
+    }),
+  },
+  { description: 'What is served at a place; for callers who may read every name.' },
+)
+
 const LIST = guarded([404], {
   summary: 'The certificates that the caller may read, page by page',
   querystring: Type.Object({ after: After, limit: Limit }),
@@ -42,6 +64,12 @@ const LIST = guarded([404], {
           keyType: Type.Enum([...KEY_TYPES]),
           lastFailure: Type.Optional(FailureSchema),
           nextTryAt: Type.Optional(TimeSchema('When a renewal that failed is tried again.')),
+          served: Type.Optional(
+            Type.Enum([...SERVED], {
+              description: 'Whether servers serve the newest one; absent if nobody has looked.',
+            }),
+          ),
+          places: Type.Optional(Type.Array(ProbeSchema)),
         }),
       ),
       next: Next,
@@ -86,7 +114,12 @@ export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
       { cursor: after, isBackwards: true },
     )
     const orders = await app.store.findOrders(records.map(({ requestKey }) => requestKey))
-    const certificates = records.map((record) => describe(record, orders.get(record.requestKey)))
+    const probes = await probesOf(app, records)
+    const isOfPlaces = seesPlaces(app, principalOf(request))
+    const certificates = records.map((record, i) => ({
+      ...describe(record, orders.get(record.requestKey)),
+      ...describeServed(probes[i] ?? [], isOfPlaces),
+    }))
     reply.header('cache-control', 'no-store')
     return { certificates, ...(next && { next }) }
   })
@@ -123,4 +156,17 @@ function describe(record: CertificateRecord, order: OrderRecord | undefined) {
     ...(order?.lastError && { lastFailure: describeFailure(order.lastError) }),
     ...(order && typeof order.nextTryAt === 'number' && { nextTryAt: toTime(order.nextTryAt) }),
   }
+}
+
+function describeServed(probes: readonly ProbeRecord[], isOfPlaces: boolean) {
+  const served = servedAt(probes)
+  const places = probes.map(({ since, seenAt, issuer, notAfter, reporter, ...probe }) => ({
+    ...probe,
+    since: toTime(since),
+    seenAt: toTime(seenAt),
+    ...(issuer !== null && { issuer }),
+    ...(notAfter !== null && { notAfter: toTime(notAfter) }),
+    ...(reporter !== '' && { reporter }),
+  }))
+  return { ...(served && { served }), ...(served && isOfPlaces && { places }) }
 }

@@ -158,6 +158,30 @@ const FAULTS: readonly [why: string, config: object, path: string][] = [
     { ...psk, rules: [{ names: ['*.a.test', 'spiffe://a.test/*'], acme: 'open' }] },
     '/rules/0/names/1',
   ],
+  ...Object.entries({
+    '/probe/networks': { networks: [] },
+    '/probe/networks/0': { networks: ['10.0.0.1/8'] },
+    '/probe/networks/1': { networks: ['10.0.0.0/8', 'app.test'] },
+    '/probe/interval': { networks: ['10.0.0.0/8'], interval: '9m' },
+  }).map(([path, probe]): [string, object, string] => [
+    'a look at nothing',
+    { ...psk, probe },
+    path,
+  ]),
+  ...Object.entries({
+    '/names': { names: [] },
+    '/names/0': { names: ['a b'] },
+    '/names/1': { names: ['a.test', '*@a.test'] },
+    '/names/2': { names: ['a.test', '*.a.test', '=*.a.test'] },
+    '/ports/1': { names: ['a.test'], ports: [':443', '443'] },
+    '/ports/0': { names: ['a.test'], ports: [':25 gopher'] },
+    '/hosts/0': { names: ['=*.a.test'], hosts: ['a b'] },
+    '/hosts': { names: ['a.test'], hosts: [] },
+  }).map(([path, target]): [string, object, string] => {
+    const targets = [{ names: ['=*.b.test'], ports: [] }, target]
+    const probe = { networks: ['10.0.0.0/8'], interval: '1d', targets }
+    return ['where to look', { ...psk, probe }, `/probe/targets/1${path}`]
+  }),
   ['allow without condition', { ...psk, rules: [{ names: ['a.test'] }] }, '/rules/0'],
   [
     'no issuer where there are several',

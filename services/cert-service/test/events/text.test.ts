@@ -16,8 +16,64 @@ Issuer: ca
 Serial number: ab01
 Valid until: 8 January 2030 at 00:00 UTC`
 
+const served = {
+  ...head,
+  type: 'not-served',
+  state: 'older',
+  host: 'app.example.com',
+  address: '10.1.2.3',
+  port: 443,
+  protocol: 'tls',
+  since: '2029-12-31T12:00:00Z',
+  served: { fingerprint256: 'a'.repeat(64), issuer: 'CN=Test', notAfter: '2030-01-03T00:00:00Z' },
+} as const
+const PLACE = `Names: app.example.com
+Issuer: ca
+Place: 10.1.2.3:443, tls, for app.example.com
+Since: 31 December 2029 at 12:00 UTC
+It is valid until: 3 January 2030 at 00:00 UTC`
+const RELOAD =
+  'What to do: Fetch the certificate there if that is not done, then reload the server.'
+
 /** The whole text of each kind of event. */
 const CASES: readonly [event: EventBody, severity: string, text: readonly string[]][] = [
+  [
+    served,
+    'warning',
+    [
+      'An older certificate is served for app.example.com',
+      '10.1.2.3:443 does not serve the newest certificate. The server still serves one that was replaced.',
+      RELOAD,
+      PLACE,
+    ],
+  ],
+  [
+    {
+      ...served,
+      ...{ state: 'other', host: 'fd00::1', address: 'fd00::1', port: 25, protocol: 'smtp' },
+      served: { fingerprint256: null, issuer: null },
+    },
+    'warning',
+    [
+      'Another certificate is served for app.example.com',
+      '[fd00::1]:25 does not serve the newest certificate. It is one of an issuer that is not known.',
+      RELOAD,
+      `Names: app.example.com
+Issuer: ca
+Place: [fd00::1]:25, smtp
+Since: 31 December 2029 at 12:00 UTC`,
+    ],
+  ],
+  [
+    { ...served, type: 'served-again', state: 'newest' },
+    'info',
+    [
+      'The newest certificate is served for app.example.com',
+      '10.1.2.3:443 serves the newest certificate again.',
+      'What to do: Nothing.',
+      PLACE,
+    ],
+  ],
   [
     { ...held, type: 'issued' },
     'info',

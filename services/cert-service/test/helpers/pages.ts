@@ -1,9 +1,11 @@
-import type {
-  AuditRecord,
-  CertificateRecord,
-  InService,
-  OrderRecord,
-  PastCertificate,
+import {
+  type AuditRecord,
+  type CertificateRecord,
+  type InService,
+  type OrderRecord,
+  type PastCertificate,
+  PROBE_STATES,
+  type ProbeRecord,
 } from '@gatehouse/cert-store/port'
 import type { Language, Page } from '@gatehouse/service-kit/pages'
 import {
@@ -11,6 +13,7 @@ import {
   newAudit,
   newCertificate,
   newOrder,
+  newProbe,
 } from '../../../../packages/cert-store/test/helpers/store.ts'
 import { donePage } from '../../src/actions/done.ts'
 import { dryRunPage } from '../../src/actions/dry-run-page.ts'
@@ -97,6 +100,7 @@ export const certificateView = (changes: Partial<CertificateView> = {}): Certifi
   coverage: undefined,
   lastSeen: undefined,
   transitions: undefined,
+  served: undefined,
   now: NOW,
   ...changes,
 })
@@ -171,6 +175,13 @@ export const inventoryPages = (said: string, lang: Language = 'en') => ({
   problem: problemPage(lang, { type: '', title: said, status: 400, code: said, detail: said }),
 })
 
+/** A place in each state, with a text wherever one comes from elsewhere. */
+const probesOf = (said: string): readonly ProbeRecord[] =>
+  PROBE_STATES.map((state, id) => {
+    const place = { name: said, host: said, address: id > 0 ? said : '', protocol: said }
+    return { ...newProbe({ ...place, state, issuer: said, reporter: id > 1 ? said : '' }), id }
+  })
+
 /** Every page about a certificate, with a text wherever one comes from elsewhere. */
 export const certificatePages = (said: string, lang: Language = 'en'): Record<string, Page> => {
   const names = [said, said]
@@ -220,6 +231,7 @@ export const certificatePages = (said: string, lang: Language = 'en'): Record<st
         ...common,
         record: inService({ ...of, ...window }),
         order: failedOrder(said),
+        served: { served: 'older', places: probesOf(said) },
       }),
     ),
     'by a key': certificatePage(certificateView({ ...common, visitor: { key: said } })),

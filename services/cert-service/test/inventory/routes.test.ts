@@ -254,12 +254,30 @@ t.test('counts are of what a visitor may read', async (t) => {
   const expected: [key: string, counts: string[], bar: string][] = [
     [
       KEY,
-      ['6 All', '3 Renews', '1 Being renewed', '1 Not renewed', '0 Failing', '1 Ended', 'Covered'],
+      [
+        '6 All',
+        '3 Renews',
+        '1 Being renewed',
+        '1 Not renewed',
+        '0 Failing',
+        '1 Ended',
+        'Covered',
+        'Not served',
+      ],
       '7 Jan: 0 renewed, 1 end without renewal',
     ],
     [
       LIMITED,
-      ['4 All', '3 Renews', '1 Being renewed', '0 Not renewed', '0 Failing', '0 Ended', 'Covered'],
+      [
+        '4 All',
+        '3 Renews',
+        '1 Being renewed',
+        '0 Not renewed',
+        '0 Failing',
+        '0 Ended',
+        'Covered',
+        'Not served',
+      ],
       '3 Jan: 1 renewed, 0 end without renewal',
     ],
   ]
