@@ -1,5 +1,5 @@
 import type { Counted, Lease, OrderRecord, Store, Usage } from '@gatehouse/cert-store/port'
-import { type Clock, hasCode } from '@gatehouse/net'
+import { type Clock, hasCode, sleep } from '@gatehouse/net'
 import { LRUCache } from 'lru-cache'
 import { IssuanceError } from './errors.ts'
 import { issueFailed, nextTryOf, waitOf } from './failure.ts'
@@ -258,7 +258,7 @@ export class Callers {
       if (counted.count <= most || !lease || tries === MAX_COUNTS) return counted
       const withoutLater = await count(lease)
       if (withoutLater.count > most) return withoutLater
-      await new Promise<void>((resolve) => this.#deps.clock.setTimer(resolve, COUNT_AGAIN))
+      await sleep(this.#deps.clock, COUNT_AGAIN)
     }
   }
 

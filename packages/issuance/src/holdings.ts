@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events'
 import { isDeepStrictEqual } from 'node:util'
 import type { Keyring } from '@gatehouse/cert-store'
 import type { CertificateRecord, ReplicaChange, Store } from '@gatehouse/cert-store/port'
-import type { Clock } from '@gatehouse/net'
+import { type Clock, orLate } from '@gatehouse/net'
 import { toPem } from '@gatehouse/pki'
 import { isUnavailable } from '@gatehouse/store'
 import { LRUCache } from 'lru-cache'
@@ -169,10 +169,8 @@ export class Holdings {
   /** Resolves at the next change of a request key, or after so many milliseconds. */
   async nextChange(requestKey: string, ms: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = this.#deps.clock.setTimer(resolve, ms)
     this.#emitter.once(requestKey, resolve)
-    await promise
-    timer.cancel()
+    await orLate(promise, this.#deps.clock, ms)
     this.#emitter.off(requestKey, resolve)
   }
 

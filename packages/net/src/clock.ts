@@ -16,6 +16,19 @@ export async function sleep(clock: Clock, ms: number, signal?: AbortSignal): Pro
   await orAborted(elapsed, signal).finally(() => timer?.cancel())
 }
 
+/** Awaits shared work for that many milliseconds at most; undefined if it takes longer. */
+export async function orLate<T>(
+  work: Promise<T>,
+  clock: Pick<Clock, 'setTimer'>,
+  ms: number,
+): Promise<T | undefined> {
+  let timer: ReturnType<Clock['setTimer']> | undefined
+  const late = new Promise<undefined>((resolve) => {
+    timer = clock.setTimer(() => resolve(undefined), ms)
+  })
+  return await Promise.race([work, late]).finally(() => timer?.cancel())
+}
+
 /** Awaits shared work, but rejects with the signal's reason if it is aborted first. */
 export async function orAborted<T>(work: Promise<T>, signal?: AbortSignal): Promise<T> {
   if (!signal) return work

@@ -1,5 +1,5 @@
 import { lookup } from 'node:dns/promises'
-import { type Clock, sleep } from './clock.ts'
+import { type Clock, orLate } from './clock.ts'
 import { parseHost } from './host.ts'
 import { parseIp } from './ip.ts'
 
@@ -41,19 +41,15 @@ export interface ProxyAddresses {
 export function proxyAsker(name: string, clock: Clock, lookup: LookupAll) {
   let pending: Promise<readonly string[]> | undefined
   return async (): Promise<ProxyAddresses> => {
-    const stop = new AbortController()
     pending ??= lookup(name).finally(() => {
       pending = undefined
     })
-    const timeout = sleep(clock, LOOKUP_MS, stop.signal).catch(() => undefined)
     try {
-      const answer = await Promise.race([pending, timeout])
+      const answer = await orLate(pending, clock, LOOKUP_MS)
       return answer ? judge(answer) : FAILING
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException
       return code === 'ENOTFOUND' || code === 'ENODATA' ? judge([]) : FAILING
-    } finally {
-      stop.abort()
     }
   }
 }

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events'
 import t from 'tap'
-import { orAborted, sleep } from '../src/clock.ts'
+import { orAborted, orLate, sleep } from '../src/clock.ts'
 
 const late = () => Promise.reject(new Error('late'))
 const aborted = AbortSignal.abort(new Error('enough'))
@@ -21,16 +21,33 @@ t.test('leaves shared work at an abort, and handles its failure', async (t) => {
   t.strictSame(unhandled, [])
 })
 
-t.test('stops sleeping after an abort, and leaves no timer', async (t) => {
-  const timers = new Set<object>()
-  const clock = {
+function stillClock() {
+  const timers = new Set<{ cancel(): void; run(): void }>()
+  return {
+    timers,
     now: () => 0,
-    setTimer() {
-      const timer = { cancel: () => void timers.delete(timer) }
+    setTimer(run: () => void) {
+      const timer = { run, cancel: () => void timers.delete(timer) }
       timers.add(timer)
       return timer
     },
   }
+}
+
+t.test('waits for work no longer than the clock says, and leaves no timer', async (t) => {
+  const clock = stillClock()
+  t.equal(await orLate(Promise.resolve(1), clock, 1_000), 1)
+  await t.rejects(orLate(late(), clock, 1_000), { message: 'late' })
+  t.equal(clock.timers.size, 0)
+  const waiting = orLate(new Promise(() => {}), clock, 1_000)
+  for (const { run } of clock.timers) run()
+  t.equal(await waiting, undefined)
+  t.equal(clock.timers.size, 0)
+})
+
+t.test('stops sleeping after an abort, and leaves no timer', async (t) => {
+  const clock = stillClock()
+  const { timers } = clock
   await t.rejects(sleep(clock, 1_000, aborted), { message: 'enough' })
   const stop = new AbortController()
   const sleeping = sleep(clock, 1_000, stop.signal)

@@ -1,3 +1,4 @@
+import { orLate } from '@gatehouse/net'
 import type { Clock } from '@gatehouse/service-kit/clock'
 
 /** The longest event that is looked into, in bytes. A longer one passes as it is. */
@@ -106,7 +107,7 @@ export async function* withComments(
     let isBetween = true
     let next = iterator.next()
     for (;;) {
-      const result = await orQuiet(next, clock)
+      const result = await orLate(next, clock, QUIET)
       if (result?.done) return
       if (result) {
         isBetween = result.value.isEnd
@@ -116,16 +117,5 @@ export async function* withComments(
     }
   } finally {
     await iterator.return?.()
-  }
-}
-
-/** What a promise gives; undefined if it takes too long. */
-async function orQuiet<T>(promise: Promise<T>, clock: Clock): Promise<T | undefined> {
-  const { promise: quiet, resolve } = Promise.withResolvers<undefined>()
-  const timer = clock.setTimer(() => resolve(undefined), QUIET)
-  try {
-    return await Promise.race([promise, quiet])
-  } finally {
-    timer.cancel()
   }
 }

@@ -1,5 +1,5 @@
 import type { Provider, RedirectProvider, SignedIn } from '@gatehouse/identity-providers'
-import { type Condition, Congestion } from '@gatehouse/net'
+import { type Condition, Congestion, orLate } from '@gatehouse/net'
 import type { HealthReport } from '@gatehouse/service-kit/http'
 import type { FastifyInstance } from 'fastify'
 import type { Portal } from '../portal/portals.ts'
@@ -133,7 +133,8 @@ export class ReReading {
     const provider = session.isReadable && !isNew && providerOf(session, portal)
     if (!provider) return
     const patience = this.#patienceFor(session, portal, provider)
-    await this.#orLate(this.#askOnce(session, portal, provider), patience)
+    const asking = this.#askOnce(session, portal, provider)
+    if (patience > 0) await orLate(asking, this.#app.clock, patience)
   }
 
   /** Whether what the provider said counts, should it not answer. */
@@ -173,17 +174,9 @@ export class ReReading {
   }
 
   async #after(asking: Promise<void>, patience: number, { sid }: Session, portal: Portal) {
-    await this.#orLate(asking, patience)
+    await orLate(asking, this.#app.clock, patience)
     const session = await this.#records.find(sid)
     return session && this.#isExcused(session, portal) ? session : undefined
-  }
-
-  async #orLate(asking: Promise<void>, patience: number): Promise<void> {
-    if (patience === 0) return
-    const late = Promise.withResolvers<void>()
-    const timer = this.#app.clock.setTimer(() => late.resolve(), patience)
-    await Promise.race([asking, late.promise])
-    timer.cancel()
   }
 
   async #ask(session: Session, portal: Portal, provider: RedirectProvider): Promise<void> {

@@ -1,4 +1,4 @@
-import { sleep } from '@gatehouse/net'
+import { orLate, sleep } from '@gatehouse/net'
 import { LRUCache } from 'lru-cache'
 import type { KeyRing } from '../keys/key-ring.ts'
 import type { AuthStore } from '../store/auth-store.ts'
@@ -244,9 +244,7 @@ export class Records implements SessionFollower {
   async changed(sid: string, ms: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     const unwatch = this.watch(sid, resolve)
-    const timer = this.#store.clock.setTimer(resolve, ms)
-    await promise
-    timer.cancel()
+    await orLate(promise, this.#store.clock, ms)
     unwatch()
   }
 
