@@ -560,6 +560,10 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ['the data folder, the database', SEALED],
     ['data folder or database, and master key', ADVICE],
     [
+      'the key of the root leaked',
+      `${CERT}/routes/roll.test.ts: a compromised root is left at once, without a cross certificate`,
+    ],
+    [
       'a dump of the database of forward-auth',
       `${FWA}/store/postgres.test.ts: nobody who reads the database learns a secret`,
     ],
