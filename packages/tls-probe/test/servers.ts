@@ -64,11 +64,18 @@ export async function serveTls(t: Test, options: TlsOptions): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-/** Speaks the lines of a dialog, then TLS; gives what the client said before and within it. */
+/** Whether a client says goodbye, after which a server ends the connection. */
+export const isFarewell = (text: string) => /^(QUIT|b LOGOUT)\r\n$/m.test(text)
+
+/**
+ * Speaks the lines of a dialog, then TLS; gives what the client said before and within it.
+ * @param staysOpen - whether it ignores a farewell
+ */
 export async function serveDialog(
   t: Test,
   lines: readonly (readonly [said: string | Buffer, expected?: RegExp])[],
   options: TlsOptions,
+  staysOpen = false,
 ) {
   const heard: string[] = []
   const port = await listen(t, (socket) => {
@@ -82,7 +89,11 @@ export async function serveDialog(
       socket.removeAllListeners('data').pause()
       const secure = { ...options, secureContext: createSecureContext(options), isServer: true }
       const tls = new TLSSocket(socket, secure).on('error', () => {})
-      tls.on('data', (chunk) => heard.push(`${chunk}`)).on('end', () => heard.push('end'))
+      tls.on('end', () => tls.writableEnded || heard.push('end'))
+      tls.on('data', (chunk) => {
+        heard.push(`${chunk}`)
+        if (isFarewell(`${chunk}`) && !staysOpen) tls.end()
+      })
     }
     socket.on('data', (chunk) => {
       const [text = ''] = expected?.exec(chunk.toString('latin1')) ?? []

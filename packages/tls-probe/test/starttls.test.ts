@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { PROTOCOLS, type Protocol } from '../src/ports.ts'
 import { probe } from '../src/probe.ts'
-import { chainOf, issue, listen, serveDialog } from './servers.ts'
+import { chainOf, isFarewell, issue, listen, serveDialog } from './servers.ts'
 
 const leaf = await issue(['a.test'])
 const secure = { key: leaf.key, cert: chainOf(leaf.der) }
@@ -34,12 +34,12 @@ const DIALOGS: readonly [protocol: Protocol, lines: Lines, heard: readonly strin
       ['250-mx.test\r\n250-SIZE 1000\r\n250 STARTTLS\r\n', /^(a )?STARTTLS\r\n$/],
       ['220 2.0.0 Ready\r\n'],
     ],
-    ['EHLO [127.0.0.1]\r\n', 'STARTTLS\r\n', 'QUIT\r\n', 'end'],
+    ['EHLO [127.0.0.1]\r\n', 'STARTTLS\r\n', 'QUIT\r\n'],
   ],
   [
     'lmtp',
     [['220 LMTP\n', /^LHLO .*\r\n$/], ['250 mx.test\n', /^(a )?STARTTLS\r\n$/], ['220\r\n']],
-    ['LHLO [127.0.0.1]\r\n', 'STARTTLS\r\n', 'QUIT\r\n', 'end'],
+    ['LHLO [127.0.0.1]\r\n', 'STARTTLS\r\n', 'QUIT\r\n'],
   ],
   [
     'imap',
@@ -47,9 +47,9 @@ const DIALOGS: readonly [protocol: Protocol, lines: Lines, heard: readonly strin
       ['* OK [CAPABILITY IMAP4rev1 STARTTLS] ready\r\n', /^(a )?STARTTLS\r\n$/],
       ['* OK still here\r\na OK begin\r\n'],
     ],
-    ['a STARTTLS\r\n', 'b LOGOUT\r\n', 'end'],
+    ['a STARTTLS\r\n', 'b LOGOUT\r\n'],
   ],
-  ['pop3', [['+OK ready\r\n', /^STLS\r\n$/], ['+OK begin\r\n']], ['STLS\r\n', 'QUIT\r\n', 'end']],
+  ['pop3', [['+OK ready\r\n', /^STLS\r\n$/], ['+OK begin\r\n']], ['STLS\r\n', 'QUIT\r\n']],
   ['postgres', [['', /^.{8}$/s], ['S']], [SSL_REQUEST, 'end']],
   ['mysql', [[MYSQL_GREETING, /^.{36}/s], ['']], [MYSQL_REQUEST, 'end']],
 ]
@@ -107,7 +107,10 @@ t.test('a server that does not lead to TLS is told at once from one that does', 
   for (const [what, protocol, said, message] of refusals) {
     let heard = ''
     const port = await listen(t, (socket) => {
-      socket.on('data', (chunk) => (heard += chunk.toString('latin1')))
+      socket.on('data', (chunk) => {
+        heard += chunk.toString('latin1')
+        if (isFarewell(heard)) socket.end()
+      })
       void send(socket, said)
     })
     const result = await probe({ address, port, protocol }, { timeoutMs: 60_000 })
@@ -125,6 +128,17 @@ t.test('one that ends the connection is not waited for', async (t) => {
     const result = await probe({ address, port, protocol }, { timeoutMs: 60_000 })
     t.match(result, { failure: 'protocol', message: /ends the connection before TLS/ }, protocol)
   }
+})
+
+t.test('what was seen counts, although the server does not end the connection', async (t) => {
+  for (const [protocol, lines] of DIALOGS.slice(0, 4)) {
+    const { port } = await serveDialog(t, lines, secure, true)
+    const result = await probe({ address, port, protocol }, { timeoutMs: 300 })
+    t.strictSame(result, { certificates: [leaf.der] }, protocol)
+  }
+  const port = await listen(t, (socket) => void socket.resume().write('554 no\r\n'))
+  const result = await probe({ address, port, protocol: 'smtp' }, { timeoutMs: 300 })
+  t.match(result, { failure: 'protocol', message: /says "554 no"/ })
 })
 
 t.test('whoever keeps it waiting is left at the time limit', async (t) => {
