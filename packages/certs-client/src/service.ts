@@ -253,7 +253,7 @@ export function connect(options: ConnectOptions) {
     /** Tells what a port serves. Services of older versions do not listen. */
     async reportProbe(body: ProbePort & { readonly domain: string; readonly sha256: string }) {
       const request = { method: 'POST', body: { ...body, ...ofProfile } } as const
-      await call('api/certificate/probe', { ...request, expect: [200, 204, 404] })
+      await call('api/certificate/probe', { ...request, expect: [200, 404] })
     },
     order: (id: string) => ask(`api/orders/${encodeURIComponent(id)}`, Order),
     revoke(domain: string, reason: string | undefined) {

@@ -51,7 +51,7 @@ function listening(running: Running, status: number) {
   return { fetch: spy, told }
 }
 
-async function stage(t: Test, status = 204) {
+async function stage(t: Test, status = 200) {
   const running = await start(t)
   const { get, dir } = clientOf(running)
   await getOnce(get)
@@ -235,4 +235,23 @@ t.test('whether a certificate is the newest is answered without delivering it', 
     fetch.log.map(({ status }) => status),
     [304, 404, 200],
   )
+})
+
+t.test('the service keeps what the machine says of itself', async (t) => {
+  const { running, client, dir, revoke, server, port } = await stage(t)
+  const { get, logged } = client({ fetch: injected(running) })
+  const state = async () => {
+    const probes = await running.service.store.listProbes(['a.test'])
+    t.match(probes, [{ port: port.port, protocol: 'tls', reporter: /^psk:/ }])
+    return probes[0]?.state
+  }
+  await getOnce(get)
+  t.equal(await state(), 'newest')
+  await revoke()
+  t.match(await settled(running, getOnce(get)), { code: 'CERT_CLIENT_NOT_SERVED' })
+  t.equal(await state(), 'revoked')
+  server.setSecureContext(secure(lookAt(dir, 'a.test')))
+  await getOnce(get)
+  t.equal(await state(), 'newest')
+  t.notOk(logged.some(({ message }) => message.includes('was not told')))
 })
