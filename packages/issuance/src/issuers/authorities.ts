@@ -1,4 +1,4 @@
-import type { AuthorityRecord } from '@gatehouse/cert-store/port'
+import type { AuthorityRecord, NewAuthority } from '@gatehouse/cert-store/port'
 import { type Authority, createIntermediate, isAsConfigured } from '@gatehouse/pki'
 import { IssuanceError } from '../errors.ts'
 import { DAY, HOUR, hasBegun } from '../times.ts'
@@ -12,13 +12,14 @@ import {
   type Line,
   openKey,
   readAuthority,
+  recordOf,
   restore,
   type StoredAuthority,
   save,
   warnOfFuture,
   YEAR,
 } from './authority-rows.ts'
-import { crlUrlOf, replaceRootCrl } from './crls.ts'
+import { crlUrlOf, firstCrl, replaceRootCrl } from './crls.ts'
 import type { Roots } from './roots.ts'
 
 /**
@@ -138,7 +139,7 @@ export class Authorities {
     // Another replica may have stored one since this one looked for it.
     const existing = this.choose(await this.#intermediatesOf(rows), root)
     if (existing) return existing
-    const authority = await this.create(signer.authority, now)
+    const authority = await this.#create(signer.authority, now)
     // The CRL of the root is created while its key is open, and lasts as long as the intermediate.
     await replaceRootCrl(signer, now, authority.ends, this.#deps.store)
     const id = await save(this.#line.role, authority, rows, this.#deps)
@@ -147,8 +148,14 @@ export class Authorities {
     return { id, authority: this.#roots.place(authority) }
   }
 
-  /** Creates an intermediate below a root with its key, and stores nothing. */
-  create(root: Authority, now: number): Promise<Authority> {
+  /** Creates an intermediate below a root with its key to be stored with the root, with its first CRL. */
+  async draft(root: Authority, now: number): Promise<NewAuthority> {
+    const authority = await this.#create(root, now)
+    const record = recordOf(this.#line.role, authority, this.#deps.keyring)
+    return { ...record, crl: firstCrl(authority, now) }
+  }
+
+  #create(root: Authority, now: number): Promise<Authority> {
     return createIntermediate({
       root,
       commonName: `${this.#options.name} ${this.#line.title}`,

@@ -5,13 +5,13 @@ import { IssuanceError } from '../errors.ts'
 import { DAY, hasBegun } from '../times.ts'
 import type { AuthorityDeps, StoredAuthority } from './authority-rows.ts'
 
-export const CRL_LIFETIME = 7 * DAY
+const CRL_LIFETIME = 7 * DAY
 const CRL_REBUILD_AFTER = DAY
 
 type NextCrl = Parameters<typeof createCrl>[0]
 
 /** The CRL of an authority that follows the stored one. */
-export function nextCrl(
+function nextCrl(
   { id, authority }: StoredAuthority,
   stored: CrlRecord | undefined,
   { thisUpdate, nextUpdate, revoked }: Pick<NextCrl, 'thisUpdate' | 'nextUpdate' | 'revoked'>,
@@ -22,6 +22,17 @@ export function nextCrl(
   const number = seconds > storedNumber ? seconds : storedNumber + 1n
   const crl = createCrl({ authority, number, revoked, thisUpdate, nextUpdate })
   return { authorityId: id, number, crl, thisUpdate, nextUpdate, entries: digestOf(revoked) }
+}
+
+/** The first CRL of a new authority. */
+export function firstCrl(
+  authority: Authority,
+  thisUpdate: number,
+  nextUpdate: number = thisUpdate + CRL_LIFETIME,
+): Omit<CrlRecord, 'authorityId'> {
+  const times = { thisUpdate, nextUpdate, revoked: [] }
+  const { authorityId: _, ...crl } = nextCrl({ id: 0, authority }, undefined, times)
+  return crl
 }
 
 /** Tells one list of revoked certificates from another. */

@@ -1,15 +1,6 @@
-import type { NewAuthority } from '@gatehouse/cert-store/port'
 import { type Authority, createRoot, loadAuthority } from '@gatehouse/pki'
 import { IssuanceError } from '../errors.ts'
-import {
-  type AuthorityDeps,
-  type AuthorityOptions,
-  LINES,
-  recordOf,
-  type StoredAuthority,
-} from './authority-rows.ts'
-import { CRL_LIFETIME, nextCrl } from './crls.ts'
-import type { SigningLine } from './line.ts'
+import type { AuthorityOptions, StoredAuthority } from './authority-rows.ts'
 
 /** What an operator brings to begin a roll, PEM. */
 export interface NextRoot {
@@ -51,28 +42,6 @@ export async function openNextRoot(
       refuseRoot(`a root is called ${nameOf(next)} already: give the next one another name`)
   }
   return next
-}
-
-/** Creates the intermediates below a root, each with its list, so that what they sign can be verified at once. */
-export async function intermediatesBelow(
-  root: Authority,
-  lines: readonly SigningLine[],
-  { keyring, clock }: AuthorityDeps,
-): Promise<readonly NewAuthority[]> {
-  const now = clock.now()
-  const intermediates: NewAuthority[] = []
-  for (const { authorities, profile } of lines) {
-    const authority = await authorities.create(root, now)
-    const record = recordOf(LINES[profile].role, authority, keyring)
-    intermediates.push({ ...record, crl: firstCrl(authority, now, now + CRL_LIFETIME) })
-  }
-  return intermediates
-}
-
-export function firstCrl(authority: Authority, thisUpdate: number, nextUpdate: number) {
-  const times = { thisUpdate, nextUpdate, revoked: [] }
-  const { authorityId: _, ...crl } = nextCrl({ id: 0, authority }, undefined, times)
-  return crl
 }
 
 /** The name of a root, with a number that no other one has. */

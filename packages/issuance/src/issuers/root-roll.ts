@@ -9,16 +9,9 @@ import {
   recordOf,
   type StoredAuthority,
 } from './authority-rows.ts'
-import { crlUrlOf, replaceRootCrl } from './crls.ts'
+import { crlUrlOf, firstCrl, replaceRootCrl } from './crls.ts'
 import type { SigningLine } from './line.ts'
-import {
-  firstCrl,
-  intermediatesBelow,
-  type NextRoot,
-  nameOf,
-  openNextRoot,
-  refuseRoot,
-} from './next-root.ts'
+import { type NextRoot, nameOf, openNextRoot, refuseRoot } from './next-root.ts'
 import { type RollFacts, type RollStep, type RootTrust, refusal, rootsAt, stepOf } from './roll.ts'
 import type { Roots } from './roots.ts'
 
@@ -137,7 +130,8 @@ export class RootRoll {
       const signer = input.isCrossed
         ? await this.#signerOf(oldRoot, input.signerKey, now)
         : undefined
-      const intermediates = await intermediatesBelow(newRoot, this.#lines(), this.#deps)
+      const drafts = this.#lines().map(({ authorities }) => authorities.draft(newRoot, now))
+      const intermediates = await Promise.all(drafts)
       const cross = signer ? [this.#crossOf(newRoot, signer.authority, now)] : []
       const nextUpdate = Math.max(...intermediates.map(({ notAfter }) => notAfter))
       const root = {
