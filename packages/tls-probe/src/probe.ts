@@ -80,8 +80,8 @@ export async function probe(
   try {
     await once(socket, 'connect')
     const fault = await startTls(socket, target.protocol)
-    if (fault === undefined) return { certificates: await shakeHands(socket, target) }
-    await leave(socket, target)
+    if (fault === undefined) return { certificates: await shakeHands(socket, target, ending) }
+    await leave(socket, target, ending)
     return failed('protocol', fault)
   } catch (error) {
     signal?.throwIfAborted()
@@ -100,16 +100,20 @@ function reasonOf(error: NodeJS.ErrnoException): readonly [failure: ProbeFailure
   return ['refused', `ends the connection (${code})`]
 }
 
-async function shakeHands(socket: Socket, target: ProbeTarget): Promise<Buffer[]> {
+async function shakeHands(
+  socket: Socket,
+  target: ProbeTarget,
+  signal: AbortSignal,
+): Promise<Buffer[]> {
   const { serverName = '', keyType } = target
   const tls = connectTls({
     ...LENIENT,
     socket,
-    ...(serverName !== '' && !isIP(serverName) && { servername: serverName }),
-    ...(keyType && { sigalgs: SIGALGS[keyType] }),
+    servername: isIP(serverName) ? '' : serverName,
+    sigalgs: keyType && SIGALGS[keyType],
   })
   tls.on('error', () => {})
-  const error: unknown = await once(tls, 'secureConnect').catch((error) => error)
+  const error: unknown = await once(tls, 'secureConnect', { signal }).catch((error) => error)
   const certificates: Buffer[] = []
   // There may be none, which the types do not say.
   let next: Partial<DetailedPeerCertificate> | null | undefined = tls.getPeerCertificate(true)
@@ -118,6 +122,6 @@ async function shakeHands(socket: Socket, target: ProbeTarget): Promise<Buffer[]
     next = next.issuerCertificate
   }
   if (certificates.length === 0) throw error
-  await leave(tls, target)
+  await leave(tls, target, signal)
   return certificates
 }

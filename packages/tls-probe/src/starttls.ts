@@ -4,6 +4,7 @@ import type { ProbePort, Protocol } from './ports.ts'
 
 /** Bytes that a server may send before TLS begins, and again after the farewell. */
 const MAX_BYTES = 8_192
+const MAX_QUOTE = 100
 
 /** What is sent; the message that lets the dialog go on, if one has to come; and messages that may come before it. */
 type DialogStep = readonly [command: string, answer?: RegExp, more?: RegExp]
@@ -61,18 +62,19 @@ export async function startTls(socket: Socket, protocol: Protocol): Promise<stri
   const self = `[${localFamily === 'IPv6' ? 'IPv6:' : ''}${localAddress}]`
   for (const [command, answer, more] of steps) {
     if (command !== '') socket.write(command.replace('SELF', self), 'latin1')
-    if (!answer) return undefined
+    if (!answer) break
     let { value: message = '' } = await messages.next()
     while (more?.test(message)) ({ value: message = '' } = await messages.next())
     if (message === '') return 'ends the connection before TLS, or says too much'
     // It may be anything.
-    if (!answer.test(message))
-      return `says "${message
-        .trim()
-        .slice(0, 100)
-        .replace(/[^ -~]/g, '?')}" before TLS`
+    const quote = message
+      .trim()
+      .slice(0, MAX_QUOTE)
+      .replace(/[^ -~]/g, '?')
+    if (!answer.test(message)) return `says "${quote}" before TLS`
   }
-  return undefined
+  // A handshake over it would have no end.
+  return socket.readable ? undefined : 'ends the connection before TLS'
 }
 
 /** Gives the messages of a server, and ends where it does or has said too much. Looks at each byte once. */
@@ -97,7 +99,11 @@ async function* messagesOf(
  * Ends a connection as its protocol does, so that the server has nothing to complain of in its log.
  * It waits until the server has closed it, and reads a little of what comes.
  */
-export async function leave(socket: Socket, { port, protocol }: ProbePort): Promise<void> {
+export async function leave(
+  socket: Socket,
+  { port, protocol }: ProbePort,
+  signal: AbortSignal,
+): Promise<void> {
   let length = 0
   socket.on('data', (chunk: Buffer) => {
     length += chunk.length
@@ -107,5 +113,5 @@ export async function leave(socket: Socket, { port, protocol }: ProbePort): Prom
   // Who is told goodbye ends the connection, and may complain if that was done.
   if (farewell === undefined) socket.end()
   else socket.write(farewell)
-  if (!socket.closed) await once(socket.resume(), 'close').catch(() => {})
+  if (!socket.closed) await once(socket.resume(), 'close', { signal }).catch(() => {})
 }

@@ -130,6 +130,21 @@ t.test('one that ends the connection is not waited for', async (t) => {
   }
 })
 
+t.test('one that says yes and goes is not waited for', async (t) => {
+  const goers: readonly ((socket: Socket) => unknown)[] = [
+    (socket) => socket.end('S'),
+    (socket) => socket.write('S', () => socket.destroy()),
+    (socket) => socket.write('S', () => socket.resetAndDestroy()),
+    (socket) => socket.write('S', () => setImmediate(() => socket.resetAndDestroy())),
+  ]
+  for (const go of goers)
+    for (let turn = 0; turn < 20; turn += 1) {
+      const port = await listen(t, (socket) => void socket.once('data', () => go(socket)))
+      const result = await probe({ address, port, protocol: 'postgres' }, { timeoutMs: 60_000 })
+      t.match(result, { failure: /refused|protocol/ }, `${go}`)
+    }
+})
+
 t.test('what was seen counts, although the server does not end the connection', async (t) => {
   for (const [protocol, lines] of DIALOGS.slice(0, 4)) {
     const { port } = await serveDialog(t, lines, secure, true)
