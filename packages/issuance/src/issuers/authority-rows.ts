@@ -57,25 +57,35 @@ export async function adopt(
   authority: Authority,
   store: AuthorityDeps['store'],
 ): Promise<StoredAuthority> {
-  const { certificate, info } = authority
-  const record = { role, certificate, sealedKey: null, notAfter: info.notAfter }
+  const record = recordWithoutKey(role, authority)
   for (;;) {
     const rows = await store.listAuthorities()
-    const existing = rows.find((row) => row.role === role && certificate.equals(row.certificate))
+    const existing = rows.find(
+      (row) => row.role === role && authority.certificate.equals(row.certificate),
+    )
     const { id } = existing ?? (await store.addAuthority(record, newestOf(role, rows))) ?? {}
     if (id !== undefined) return { id, authority }
   }
 }
 
+/** The record of an authority whose key is kept elsewhere. */
+export function recordWithoutKey(
+  role: AuthorityRecord['role'],
+  { certificate, info }: Authority,
+): Omit<AuthorityRecord, 'id'> {
+  return { role, certificate, sealedKey: null, notAfter: info.notAfter }
+}
+
 /** The record of a new authority, with its key sealed. */
 export function recordOf(
   role: AuthorityRecord['role'],
-  { certificate, info, key }: Authority,
+  authority: Authority,
   keyring: Pick<Keyring, 'seal'>,
 ): Omit<AuthorityRecord, 'id'> {
-  const pkcs8 = (key as KeyObject).export({ format: 'der', type: 'pkcs8' })
-  const sealedKey = keyring.seal(role === 'root' ? role : 'intermediate', pkcs8, certificate)
-  return { role, certificate, sealedKey, notAfter: info.notAfter }
+  const pkcs8 = (authority.key as KeyObject).export({ format: 'der', type: 'pkcs8' })
+  const purpose = role === 'root' ? role : 'intermediate'
+  const sealedKey = keyring.seal(purpose, pkcs8, authority.certificate)
+  return { ...recordWithoutKey(role, authority), sealedKey }
 }
 
 /** Stores an authority that follows those of `rows`. Gives its id unless another replica was faster. */

@@ -7,6 +7,7 @@ import {
   isValid,
   LINES,
   recordOf,
+  recordWithoutKey,
   type StoredAuthority,
 } from './authority-rows.ts'
 import { crlUrlOf, firstCrl, replaceRootCrl } from './crls.ts'
@@ -134,12 +135,12 @@ export class RootRoll {
       const intermediates = await Promise.all(drafts)
       const cross = signer ? [this.#crossOf(newRoot, signer.authority, now)] : []
       const nextUpdate = Math.max(...intermediates.map(({ notAfter }) => notAfter))
-      const root = {
-        ...recordOf('root', newRoot, this.#deps.keyring),
-        // The key of one that was brought is not stored.
-        ...(input.root !== undefined && { sealedKey: null }),
-        crl: firstCrl(newRoot, now, nextUpdate),
-      }
+      // The key of one that was brought is not stored.
+      const record =
+        input.root === undefined
+          ? recordOf('root', newRoot, this.#deps.keyring)
+          : recordWithoutKey('root', newRoot)
+      const root = { ...record, crl: firstCrl(newRoot, now, nextUpdate) }
       return { newRoot, signer, authorities: [root, ...cross, ...intermediates] as const }
     } catch (error) {
       if (!(error instanceof PkiError)) throw error
