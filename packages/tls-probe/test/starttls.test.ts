@@ -1,9 +1,10 @@
 import { once } from 'node:events'
-import type { Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import fc from 'fast-check'
 import t from 'tap'
 import { PROTOCOLS, type Protocol } from '../src/ports.ts'
 import { probe } from '../src/probe.ts'
+import { startTls } from '../src/starttls.ts'
 import { chainOf, isFarewell, issue, listen, serveDialog } from './servers.ts'
 
 const leaf = await issue(['a.test'])
@@ -143,6 +144,15 @@ t.test('one that says yes and goes is not waited for', async (t) => {
       const result = await probe({ address, port, protocol: 'postgres' }, { timeoutMs: 60_000 })
       t.match(result, { failure: /refused|protocol/ }, `${go}`)
     }
+})
+
+t.test('no handshake begins on a connection that has ended', async (t) => {
+  const port = await listen(t, (socket) => void socket.end())
+  for (const event of ['end', 'close']) {
+    const socket = connect(port, address).resume()
+    await once(socket, event)
+    t.equal(await startTls(socket, 'tls'), 'ends the connection before TLS', event)
+  }
 })
 
 t.test('what was seen counts, although the server does not end the connection', async (t) => {
