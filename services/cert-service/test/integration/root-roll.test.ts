@@ -15,7 +15,9 @@ import {
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { issue as issueBelow } from '../../../../packages/pki/test/helpers.ts'
+import { freePort, startProcess } from '../../../forward-auth/test/helpers/process.ts'
 import { leapClock, type Running, start } from '../helpers/app.ts'
+import { askOverTls } from '../helpers/client-certificates.ts'
 
 const run = promisify(execFile)
 
@@ -184,6 +186,46 @@ t.test('servers verify clients by lists that were out before the next root signs
     'the list of the root of before goes on',
   )
   t.equal(await isVerified(old, newRoots, newLists), false, 'that root is no longer to be trusted')
+})
+
+t.test('nginx admits clients of either root by the files that it has fetched', async (t) => {
+  const { running, write, fetchInto, issue } = await stage(t)
+  const client = (domain: string): Promise<Pair> =>
+    running.call('POST', '/api/certificate', { domain, profile: 'client' }).then(({ body }) => body)
+  const old = await client('old.test')
+  const before = await fetchInto('before.pem', '/ca/clients.pem')
+  await roll(t, running, 'begin')
+  const both = await fetchInto('both.pem', '/ca/clients.pem')
+  const lists = await fetchInto('lists.pem', '/ca/clients.crl.pem')
+  const server = await issue()
+  const cert = write('server.pem', server.certificate)
+  const key = write('server.key', server.privateKey)
+  const ports = [await freePort(), await freePort()]
+  const [port = 0] = ports
+  const serverOf = (roots: string, n: number) => `server {
+    listen 127.0.0.1:${ports[n]} ssl; ssl_certificate ${cert}; ssl_certificate_key ${key};
+    ssl_client_certificate ${roots}; ssl_crl ${lists}; ssl_verify_client on; ssl_verify_depth 2;
+    location / { return 200 $ssl_client_verify; } }`
+  const file = write(
+    'nginx.conf',
+    `daemon off; error_log stderr; events {} http { access_log off;
+    ${[before, both].map(serverOf).join('\n')} }`,
+  )
+  const { folder } = running
+  const args = ['-e', 'stderr', '-c', file, '-g', `pid ${folder}/nginx.pid;`]
+  await startProcess(t, { command: 'nginx', args, folder, port })
+  await roll(t, running, 'use', { now: true })
+  const next = await client('next.test')
+  t.equal(next.certificate.match(/BEGIN CERTIFICATE/g)?.length, 3)
+  for (const [pair, what] of [
+    [old, 'before'],
+    [next, 'with the cross certificate'],
+  ] as const)
+    for (const [n, each] of ports.entries()) {
+      const tls = { cert: pair.certificate, key: pair.privateKey }
+      const { status, body } = await askOverTls(each, '/', tls)
+      t.match([status, body], [200, 'SUCCESS'], `${what}: ${n === 0 ? 'roots of before' : 'both'}`)
+    }
 })
 
 t.test(
