@@ -109,7 +109,7 @@ export class Ca {
    */
   clientAuthorities = async (): Promise<readonly Buffer[]> => {
     const valid = await this.#clientIntermediates()
-    const trusted = valid.filter(({ anchor }) => !anchor || !this.#roots.isWithdrawn(anchor))
+    const trusted = valid.filter(({ anchor }) => !anchor || !this.#roots.isReplaced(anchor))
     const anchors = this.#roots.anchors.map(({ authority }) => authority.certificate)
     const roots = [...anchors, ...trusted.map(({ anchor }) => anchor)]
     return distinct([...roots, ...trusted.map(({ certificate }) => certificate)])

@@ -4,7 +4,7 @@ import { DAY, toTime } from '../times.ts'
 
 /** The time in which clients learn to trust the next root before it signs. */
 const USED_AFTER = 14 * DAY
-/** The time for which the next root has to sign before the one before is withdrawn. */
+/** The time for which the next root has to sign before nobody is to trust the one before. */
 const FINISHED_AFTER = 30 * DAY
 const MAX_TOLD = 10
 

@@ -34,8 +34,8 @@ export class Roots {
   #history: readonly StoredAuthority[] = []
   #crosses: readonly Cross[] = []
   #roll: RollRecord | undefined
-  /** The ids of those that a roll has withdrawn. */
-  #withdrawals: ReadonlySet<number> = new Set()
+  /** The ids of those that are no longer to be trusted, as a roll is finished. */
+  #replacedIds: ReadonlySet<number> = new Set()
 
   constructor(options: AuthorityOptions, deps: AuthorityDeps) {
     this.#options = options
@@ -62,9 +62,9 @@ export class Roots {
     return this.#roll
   }
 
-  /** Whether the configuration still names the root that a roll has withdrawn. */
+  /** Whether the configuration still names a root that a roll has replaced. */
   get isConfigurationBehind(): boolean {
-    return this.#configured !== undefined && this.#withdrawals.has(this.#configured.id)
+    return this.#configured !== undefined && this.#replacedIds.has(this.#configured.id)
   }
 
   /** Opens the operator's root or the stored one, which is made at need. */
@@ -106,8 +106,9 @@ export class Roots {
       : { signer: chosen.id, anchors: [chosen.id] }
     this.#signer = this.find(signer) ?? chosen
     this.#anchors = anchors.flatMap((id) => this.find(id) ?? [])
-    const replaced = rolls.filter(({ stage }) => stage === 'finished').map((roll) => roll.fromRoot)
-    this.#withdrawals = new Set(replaced.filter((id) => !anchors.includes(id)))
+    const finished = rolls.filter(({ stage }) => stage === 'finished')
+    const ids = finished.map(({ fromRoot }) => fromRoot).filter((id) => !anchors.includes(id))
+    this.#replacedIds = new Set(ids)
   }
 
   find(id: number): StoredAuthority | undefined {
@@ -131,10 +132,10 @@ export class Roots {
     return placeBelow(root.authority, authority, [cross.certificate, ...issuers])
   }
 
-  /** Whether a root, DER, was withdrawn by a roll: nobody is to trust it any more. */
-  isWithdrawn(certificate: Buffer): boolean {
+  /** Whether a roll has replaced a root, DER: nobody is to trust it any more. */
+  isReplaced(certificate: Buffer): boolean {
     const root = this.#history.find(({ authority }) => authority.certificate.equals(certificate))
-    return root !== undefined && this.#withdrawals.has(root.id)
+    return root !== undefined && this.#replacedIds.has(root.id)
   }
 
   /** The roots that certificates are verified by, also by way of a cross certificate. */
