@@ -33,10 +33,10 @@ export async function probeName(
   const looks = await probeHost(port, { serverName: host })
   const value = await Promise.all(
     looks.map(async ({ address, chain, message }) => {
-      const [leaf] = chain
+      const [leaf, ...issuers] = chain
       if (!leaf) return { address, problems: [message] }
       const isNewest = await service?.isNewest(host, fingerprintOf(leaf)).catch(warn)
-      return { address, ...describe(leaf, host, rootOf(chain, roots), isNewest) }
+      return { address, ...describe([leaf, ...issuers], roots, host, isNewest) }
     }),
   )
   if (value.some(({ problems }) => problems.length > 0)) process.exitCode = 1
@@ -51,19 +51,21 @@ export async function probeName(
 
 /** Says what a certificate is, and what is wrong with it. */
 function describe(
-  leaf: X509Certificate,
+  [leaf, ...issuers]: readonly [X509Certificate, ...X509Certificate[]],
+  roots: readonly X509Certificate[],
   host: string,
-  root: X509Certificate | undefined,
   isNewest: boolean | undefined,
 ) {
   const { subjectAltName: names = leaf.subject, serialNumber, validFromDate, validToDate } = leaf
   const isFor = isIp(host) ? leaf.checkIP(host) : leaf.checkHost(host, { subject: 'never' })
   const now = clientClock.now()
+  const lasts = ({ validToDate }: X509Certificate) => validToDate.getTime() > now
+  const root = rootOf([leaf, ...issuers.filter(lasts)], roots.filter(lasts))
   const faults: readonly (readonly [isFault: boolean, text: string])[] = [
     [!isFor, `it is not for ${host}`],
-    [validToDate.getTime() <= now, 'it has ended'],
+    [!lasts(leaf), 'it has ended'],
     [validFromDate.getTime() > now, 'it is not valid yet'],
-    [!root, 'it leads to no known root: the server lacks an intermediate, or --ca the root'],
+    [!root, 'it leads to no known root: the server lacks a valid intermediate, or --ca the root'],
     [isNewest === false, 'it is not the newest of the service: reload the server'],
   ]
   return {

@@ -19,16 +19,17 @@ import { probeName } from '../../src/commands/probe.ts'
 
 const HOUR = 3_600_000
 const now = Date.now()
-const rootCa = await createRoot({ commonName: 'Root', now })
+const rootCa = await createRoot({ commonName: 'Root', now: now - 99 * HOUR })
 const issuingCa = await createIntermediate({ root: rootCa, commonName: 'Intermediate', now })
-const signer = createLeafSigner(issuingCa)
+const old = { root: rootCa, now: now - 50 * HOUR, lifetimeMs: 9 * HOUR }
+const endedCa = await createIntermediate({ ...old, commonName: 'Intermediate' })
 const key = generateP256()
 const pem = (der: Uint8Array) => toPem('CERTIFICATE', der)
 
 /** A certificate for this machine that begins and ends so many hours from now. */
-function issue(begins = -1, ends = 1, name = 'localhost'): string {
+function issue(begins = -1, ends = 1, name = 'localhost', issuer = issuingCa): string {
   return pem(
-    signer.sign({
+    createLeafSigner(issuer).sign({
       ...{ spki: key.spki, keyType: key.type, names: [parseName(name)] },
       serial: createSerial(now),
       ...{ notBefore: now + begins * HOUR, notAfter: now + ends * HOUR },
@@ -57,7 +58,8 @@ const chain = (leaf: string) => leaf + pem(issuingCa.certificate)
 t.test('what is served is described, with all that is wrong with it', async (t) => {
   const ca = join(testFolder(t), 'root.pem')
   writeFileSync(ca, pem(rootCa.certificate))
-  const UNKNOWN = 'it leads to no known root: the server lacks an intermediate, or --ca the root'
+  const UNKNOWN =
+    'it leads to no known root: the server lacks a valid intermediate, or --ca the root'
   const table: readonly [
     what: string,
     cert: string,
@@ -67,6 +69,12 @@ t.test('what is served is described, with all that is wrong with it', async (t) 
     ['all is well', chain(issue()), { ca }, []],
     ['no file with the root', chain(issue()), {}, [UNKNOWN]],
     ['no intermediate', issue(), { ca }, [UNKNOWN]],
+    [
+      'an intermediate that has ended',
+      issue(-1, 1, 'localhost', endedCa) + pem(endedCa.certificate),
+      { ca },
+      [UNKNOWN],
+    ],
     ['another name', chain(issue(-1, 1, 'a.test')), { ca }, ['it is not for localhost']],
     ['an end', chain(issue(-2, -1)), { ca }, ['it has ended']],
     ['a beginning', chain(issue(1, 2)), { ca }, ['it is not valid yet']],
