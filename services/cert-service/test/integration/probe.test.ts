@@ -170,7 +170,13 @@ frontend https
     const reload = async () =>
       process.kill(Number(readFileSync(file('haproxy.pid'), 'utf8')), 'SIGUSR2')
     // Of the reload.
-    await trial(t, { ports: [`:${port}`], reload, log: output }, renew, old, /Proxy \S+ stopped|Former worker/)
+    await trial(
+      t,
+      { ports: [`:${port}`], reload, log: output },
+      renew,
+      old,
+      /Proxy \S+ stopped|Former worker/,
+    )
     const unknown = {
       address: '127.0.0.1',
       port,
