@@ -1,6 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { isRepeated } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
 import type { FastifyRequest } from 'fastify'
 import { ownVerifier } from './bearer.ts'
@@ -326,6 +325,11 @@ function refuseEmpty(credentials: string): void {
 
 /** Node takes the first of several Authorization headers; a proxy in front may have taken another one. */
 function refuseRepeated({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): void {
-  if (isRepeated(rawHeaders, 'authorization'))
+  let count = 0
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? ''
+    if (name.length === 13 && name.toLowerCase() === 'authorization') count++
+  }
+  if (count > 1)
     throw new AuthError('AUTH_HEADER_INVALID', { detail: 'more than one Authorization header' })
 }

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { type Host, isRepeated } from '@gatehouse/net'
+import type { Host } from '@gatehouse/net'
 import type { McpCall } from '@gatehouse/profile'
+import { isRepeated } from '@gatehouse/service-kit/http'
 import type { RequestSource } from '@gatehouse/service-kit/proxies'
 import { kindOf, type RequestKind } from './decide.ts'
 import { GateError } from './errors.ts'

@@ -8,8 +8,9 @@ import {
   challengesOf,
   type TokenCaller,
 } from '@gatehouse/auth-core'
-import { type Host, isRepeated } from '@gatehouse/net'
+import type { Host } from '@gatehouse/net'
 import { type Condition, compileCondition, withUnknown } from '@gatehouse/profile'
+import { isRepeated } from '@gatehouse/service-kit/http'
 import { parseBasic } from './basic.ts'
 import { Principal, type Refusal } from './decide.ts'
 import type { HeaderSettings } from './headers.ts'

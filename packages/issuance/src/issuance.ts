@@ -1,5 +1,5 @@
 import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
-import { hasCode, orLate } from '@gatehouse/net'
+import { hasCode } from '@gatehouse/net'
 import type { Name } from '@gatehouse/pki'
 import { isUnavailable } from '@gatehouse/store'
 import { refusalsOf, SYSTEM } from './admission.ts'
@@ -453,10 +453,13 @@ export class Issuance {
   }
 
   async #within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
-    const { promise: stopped, resolve } = Promise.withResolvers<undefined>()
+    const { promise: late, resolve } = Promise.withResolvers<undefined>()
     const stop = () => resolve(undefined)
+    const timer = this.#deps.clock.setTimer(stop, ms)
     this.#waiting.add(stop)
-    const first = Promise.race([promise, stopped])
-    return orLate(first, this.#deps.clock, ms).finally(() => this.#waiting.delete(stop))
+    return Promise.race([promise, late]).finally(() => {
+      timer.cancel()
+      this.#waiting.delete(stop)
+    })
   }
 }

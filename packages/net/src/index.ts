@@ -48,5 +48,5 @@ export {
   proxyAsker,
   systemLookup,
 } from './proxy-names.ts'
-export { decodeBase64url, freezeAll, isObject, isRepeated, parseStrictJson } from './strict.ts'
+export { decodeBase64url, freezeAll, isObject, parseStrictJson } from './strict.ts'
 export { createTurns } from './turns.ts'

@@ -8,21 +8,6 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/**
- * Whether a header is there more than once: Node uses the first `Host`, other software the last.
- *
- * @param rawHeaders - names and values, in turn
- * @param header - its name in lower case
- */
-export function isRepeated(rawHeaders: readonly string[], header: string): boolean {
-  let count = 0
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i] ?? ''
-    if (name.length === header.length && name.toLowerCase() === header) count++
-  }
-  return count > 1
-}
-
 /** Decodes base64url in its only canonical spelling, without padding. @throws SyntaxError */
 export function decodeBase64url(text: string): Buffer {
   const bytes = Buffer.from(text, 'base64url')

@@ -7,6 +7,7 @@ export { type Problem, ProblemSchema, problems, statusOfError } from './problem.
 export {
   appOptions,
   forwardedAddresses,
+  isRepeated,
   type Peer,
   strictHttp,
   type Trust,

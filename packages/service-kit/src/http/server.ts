@@ -1,7 +1,7 @@
 import { type IncomingHttpHeaders, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import SerializerSelector, { type SerializerFactory } from '@fastify/fast-json-stringify-compiler'
-import { compileNetworks, isIp, isRepeated, LOOPBACK_NETWORKS, parseIp } from '@gatehouse/net'
+import { compileNetworks, isIp, LOOPBACK_NETWORKS, parseIp } from '@gatehouse/net'
 import {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -169,6 +169,21 @@ function faultOf(request: FastifyRequest): Problem | undefined {
   if (encoding.trim().toLowerCase() === 'identity' || !readsBody(request)) return undefined
   const detail = 'The body has a `Content-Encoding`; send it without one.'
   return ownProblem(server, 'HTTP_ENCODING', 415, detail)
+}
+
+/**
+ * Whether a header is there more than once: Node uses the first `Host`, other software the last.
+ *
+ * @param rawHeaders - names and values, in turn
+ * @param header - its name in lower case
+ */
+export function isRepeated(rawHeaders: readonly string[], header: string): boolean {
+  let count = 0
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? ''
+    if (name.length === header.length && name.toLowerCase() === header) count++
+  }
+  return count > 1
 }
 
 function hasBody({ headers }: FastifyRequest): boolean {

@@ -1,4 +1,4 @@
-import { isRepeated } from '@gatehouse/net'
+import { isRepeated } from '@gatehouse/service-kit/http'
 import { errorCodes, type FastifyRequest } from 'fastify'
 
 /**
