@@ -108,9 +108,6 @@ export async function openPostgres(options: PostgresOptions): Promise<Postgres> 
 
 class Database implements Postgres {
   readonly dialect = 'postgres'
-  readonly #queries = queriesOf((sql, params) => read({ sql, params }, this.#reads, this.#failed))
-  readonly all = this.#queries.all
-  readonly get = this.#queries.get
   readonly reports = queriesOf((sql, params) =>
     read({ sql, params }, this.#reporters, this.#failed),
   )
@@ -164,6 +161,14 @@ class Database implements Postgres {
 
   failure(): Error | undefined {
     return this.#servers.failure() ?? this.#failed.first()
+  }
+
+  async all<T>(sql: string, ...params: readonly Parameter[]): Promise<readonly T[]> {
+    return (await read({ sql, params }, this.#reads, this.#failed)) as readonly T[]
+  }
+
+  async get<T>(sql: string, ...params: readonly Parameter[]): Promise<T | undefined> {
+    return (await this.all<T>(sql, ...params))[0]
   }
 
   run(sql: string, ...params: readonly Parameter[]): Promise<number> {

@@ -88,9 +88,6 @@ const PRAGMAS = 'PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = FULL'
 /** A store in SQLite. Writes that come together share a transaction, and so a wait for the disk. */
 export class Sqlite implements Engine {
   readonly dialect = 'sqlite'
-  readonly #queries = queriesOf((sql, params) => this.#read(sql, params))
-  readonly all = this.#queries.all
-  readonly get = this.#queries.get
   readonly reports = queriesOf((sql, params) => {
     const size =
       this.#file === undefined ? 0 : statSync(this.#file, { throwIfNoEntry: false })?.size
@@ -121,6 +118,14 @@ export class Sqlite implements Engine {
     this.#earlierRunTime = Number(sqlite.prepare(`SELECT ms FROM ${RUN_TIME}`).get()?.ms)
     this.#file = file
     this.#reporter = file === undefined ? undefined : new Thread(file)
+  }
+
+  async all<T = Row>(sql: string, ...params: readonly Parameter[]): Promise<readonly T[]> {
+    return (await this.#read(sql, params)) as readonly T[]
+  }
+
+  async get<T = Row>(sql: string, ...params: readonly Parameter[]): Promise<T | undefined> {
+    return (await this.all<T>(sql, ...params))[0]
   }
 
   run(sql: string, ...params: readonly Parameter[]): Promise<number> {
