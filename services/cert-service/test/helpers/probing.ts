@@ -16,8 +16,12 @@ export function readChain(pem: string): Buffer[] {
 /** What a server has: certificates, one chain for each kind of key, or nothing. */
 export type Served = readonly Buffer[] | Partial<Record<'rsa' | 'ec', readonly Buffer[]>>
 
-/** A service that looks at servers which are only said to be there. */
-export async function startProbing(t: Test, changes: object = {}) {
+/** A service that looks at servers which are only said to be there, unless `reach` reaches them. */
+export async function startProbing(
+  t: Test,
+  changes: object = {},
+  reach?: (target: ProbeTarget) => Promise<Probe>,
+) {
   /** By `address:port`. */
   const servers = new Map<string, Served>()
   /** By host. */
@@ -26,6 +30,7 @@ export async function startProbing(t: Test, changes: object = {}) {
   const events: CertEvent[] = []
   const look = async (target: ProbeTarget): Promise<Probe> => {
     looks.push(target)
+    if (reach) return reach(target)
     const served = servers.get(`${target.address}:${target.port}`)
     const kinds = served && 'length' in served ? undefined : served
     const chosen = kinds ? kinds[target.keyType ?? (kinds.ec ? 'ec' : 'rsa')] : served
