@@ -68,7 +68,7 @@ export const ISSUANCE_ERRORS = {
   CERT_ROLL_ROOT: {
     title: 'Root cannot be rolled to or from',
     action:
-      'The message says what is wrong. The next root is a valid CA certificate that is signed by itself, with a name and ' +
+      'The message says what is wrong. The new root is a valid CA certificate that is signed by itself, with a name and ' +
       'key of its own, and allows an intermediate below it; its private key has to be sent along.',
   },
   CERT_ROOT_KEY_ABSENT: {

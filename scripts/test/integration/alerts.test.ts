@@ -152,7 +152,9 @@ const CASES: Readonly<Record<string, [fires: Cases, quiet: Cases]>> = {
       ],
     },
     {
-      'for an hour': [gauge('gatehouse_certs_probe_old_seconds{domain="a.test",port="443"}', 3_600)],
+      'for an hour': [
+        gauge('gatehouse_certs_probe_old_seconds{domain="a.test",port="443"}', 3_600),
+      ],
       'a server is silent': [gauge('gatehouse_certs_probes{state="unreachable"}', 5)],
     },
   ],

@@ -122,46 +122,43 @@ t.test(
   },
 )
 
-t.test(
-  'a roll says who lacks the next root, and is not finished while somebody does',
-  async (t) => {
-    const running = await start(t)
-    const { call, app, clock, service } = running
-    const roll = (action: string, more: object = {}) =>
-      call('POST', '/api/ca/roll', { action, ...more })
-    const say = (roots: readonly string[], remoteAddress: string) =>
-      app.inject({
-        ...{ url: LIST, remoteAddress },
-        headers: { authorization: `APIKey ${KEY}`, 'gatehouse-roots': roots.join() },
-      })
-    const [a = ''] = service.ca.roots().map(idOf)
-    await say([a], '10.0.0.1')
-    await app.inject({ url: '/ca/root.pem', remoteAddress: '10.0.0.1' })
-    t.match((await roll('begin')).body, {
-      ...{ stage: 'begun', lacking: { length: 0 }, fetchedFrom: { length: 0 } },
+t.test('a roll says who lacks the new root, and is not finished while somebody does', async (t) => {
+  const running = await start(t)
+  const { call, app, clock, service } = running
+  const roll = (action: string, more: object = {}) =>
+    call('POST', '/api/ca/roll', { action, ...more })
+  const say = (roots: readonly string[], remoteAddress: string) =>
+    app.inject({
+      ...{ url: LIST, remoteAddress },
+      headers: { authorization: `APIKey ${KEY}`, 'gatehouse-roots': roots.join() },
     })
-    const ids = service.ca.roots().map(idOf)
-    await say([a], '10.0.0.1')
-    await say(ids, '10.0.0.2')
-    await app.inject({ url: '/ca/root.pem', remoteAddress: '10.0.0.3' })
-    t.match((await call('GET', '/api/ca/roll')).body, {
-      lacking: ['psk:default (10.0.0.1, last seen 2030-01-01T00:00:00Z)'],
-      fetchedFrom: ['10.0.0.3'],
-    })
-    await clock.advance(14 * DAY)
-    await roll('use')
-    await clock.advance(31 * DAY)
-    t.match(await roll('finish'), {
-      status: 409,
-      body: {
-        code: 'CERT_ROLL_REFUSED',
-        detail: /lack the new root: psk:default \(10\.0\.0\.1, /,
-      },
-    })
-    await say(ids, '10.0.0.1')
-    t.match((await roll('finish')).body, { stage: 'finished', lacking: { length: 0 } })
-  },
-)
+  const [a = ''] = service.ca.roots().map(idOf)
+  await say([a], '10.0.0.1')
+  await app.inject({ url: '/ca/root.pem', remoteAddress: '10.0.0.1' })
+  t.match((await roll('begin')).body, {
+    ...{ stage: 'begun', lacking: { length: 0 }, fetchedFrom: { length: 0 } },
+  })
+  const ids = service.ca.roots().map(idOf)
+  await say([a], '10.0.0.1')
+  await say(ids, '10.0.0.2')
+  await app.inject({ url: '/ca/root.pem', remoteAddress: '10.0.0.3' })
+  t.match((await call('GET', '/api/ca/roll')).body, {
+    lacking: ['psk:default (10.0.0.1, last seen 2030-01-01T00:00:00Z)'],
+    fetchedFrom: ['10.0.0.3'],
+  })
+  await clock.advance(14 * DAY)
+  await roll('use')
+  await clock.advance(31 * DAY)
+  t.match(await roll('finish'), {
+    status: 409,
+    body: {
+      code: 'CERT_ROLL_REFUSED',
+      detail: /lack the new root: psk:default \(10\.0\.0\.1, /,
+    },
+  })
+  await say(ids, '10.0.0.1')
+  t.match((await roll('finish')).body, { stage: 'finished', lacking: { length: 0 } })
+})
 
 t.test('callers and addresses are told to operators alone', async (t) => {
   const keys = [{ name: 'web', key: 'a-key-for-some-names-only', domains: ['a.test'] }]

@@ -264,13 +264,13 @@ export const EXPIRY = 'domain, issuer, notBefore, notAfter, way'
 export type Expiry = Pick<RowOf<typeof CERTIFICATES>, MembersOf<typeof EXPIRY>>
 
 export interface AuthorityRecord extends Omit<RowOf<typeof AUTHORITIES>, 'role' | 'previous'> {
-  /** A cross certificate is the next root, signed by the one before. */
+  /** A cross certificate is the new root, signed by the old one. */
   readonly role: 'root' | 'cross' | 'intermediate' | 'client-intermediate'
 }
 
 /**
- * A roll from one root to the next: both are to be trusted from its beginning, the next one signs once it is used,
- * and the one before is no longer to be trusted once it is finished.
+ * A roll from one root to the next: both are to be trusted from its beginning, the new one signs once it is used,
+ * and the old one is no longer to be trusted once it is finished.
  */
 export interface RollRecord extends Omit<RowOf<typeof ROLLS>, 'stage'> {
   readonly stage: 'begun' | 'used' | 'finished'

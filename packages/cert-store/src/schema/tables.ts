@@ -297,7 +297,7 @@ export const ROLLS = new Table(
     fromRoot: 'integer',
     stage: 'text', // see `RollRecord`
     begunAt: 'integer',
-    usedAt: 'integer?', // since when the next root signs, unless the one before signs again
+    usedAt: 'integer?', // since when the new root signs, unless the one before signs again
   },
   {
     key: ['toRoot'],

@@ -258,7 +258,7 @@ const taken: Readonly<Record<string, Case>> = {
     change: ({ store }) => store.replaceCrl(authority, NOW, () => crl(10n)),
     check: async (t, { store }) => t.equal((await store.findCrl(1))?.number, 10n),
   },
-  'a roll from one root to the next, with the next root': {
+  'a roll from one root to the next, with the new root': {
     async change({ store, keyring }) {
       const certificate = randomBytes(300)
       const sealedKey = keyring.seal('root', Buffer.from('key'), certificate)

@@ -37,11 +37,11 @@ function describeRoll({ stage, from, to, inForce, next, ...roll }: RollAnswer): 
     stage,
     'begun at': roll.begunAt && shortTime(roll.begunAt),
     'used since': roll.usedAt && shortTime(roll.usedAt),
-    root: rootText(from),
-    'next root': rootText(to),
-    'in force below the root':
+    [to ? 'old root' : 'root']: rootText(from),
+    'new root': rootText(to),
+    'in force below the old root':
       to && (total === 0 ? '0' : `${total} until ${shortTime(until)}, such as ${names.join(', ')}`),
-    'clients that lack the next root': roll.lacking?.join(', '),
+    'clients that lack the new root': roll.lacking?.join(', '),
     'both roots were fetched from':
       to && [`${fetchedFrom.length} addresses`, ...fetchedFrom.slice(0, MAX_ADDRESSES)].join(', '),
     'not known': to && 'what programs and devices trust that do not say so',

@@ -125,11 +125,11 @@ const QUESTIONS: readonly QuestionSyntax[] = [
     options: {
       '--root FILE': 'begin with this root instead of a new one',
       '--root-key FILE': 'its private key, which is sent along and not stored',
-      '--signer-key FILE': 'the private key of the root of now, if it is offline; likewise',
+      '--signer-key FILE': 'the private key of the old root, if it is offline; likewise',
       '--no-cross': 'begin without a cross certificate, as the key of the root is compromised',
-      '--now': 'use the next root less than 14 days after the beginning',
+      '--now': 'use the new root less than 14 days after the beginning',
       '--force': 'finish although clients are cut off',
-      '--forget-key': 'finish, and delete the private key of the root of before',
+      '--forget-key': 'finish, and delete the private key of the old root',
     },
     examples: [
       'gatehouse-certs ca roll begin',

@@ -79,21 +79,21 @@ t.test('what people and programs read', async (t) => {
   const { run } = await stage(t)
   t.equal(
     await run('status'),
-    `stage                            used
-begun at                         2030-01-01 00:00
-used since                       2030-01-15 00:00
-root                             CN=A, ends 2039-12-30 00:00, SHA-256 ${'ab'.repeat(32)}
-next root                        CN=B, ends 2039-12-30 00:00, SHA-256 ${'ab'.repeat(32)}
-in force below the root          2 until 2030-01-22 00:00, such as a.test, b.test
-clients that lack the next root  psk:web (10.0.0.1, last seen 2030-01-20T00:00:00Z)
-both roots were fetched from     2 addresses, 10.0.0.1, 10.0.0.2
-not known                        what programs and devices trust that do not say so
-next step                        finish, from 2030-02-14 00:00
+    `stage                           used
+begun at                        2030-01-01 00:00
+used since                      2030-01-15 00:00
+old root                        CN=A, ends 2039-12-30 00:00, SHA-256 ${'ab'.repeat(32)}
+new root                        CN=B, ends 2039-12-30 00:00, SHA-256 ${'ab'.repeat(32)}
+in force below the old root     2 until 2030-01-22 00:00, such as a.test, b.test
+clients that lack the new root  psk:web (10.0.0.1, last seen 2030-01-20T00:00:00Z)
+both roots were fetched from    2 addresses, 10.0.0.1, 10.0.0.2
+not known                       what programs and devices trust that do not say so
+next step                       finish, from 2030-02-14 00:00
 `,
   )
   t.strictSame(JSON.parse(await run('status', {}, false)), USED)
   const finished = await stage(t, { ...USED, inForce: { total: 0, names: [] }, next: undefined })
-  t.match(await finished.run('status'), /in force below the root +0\n/)
+  t.match(await finished.run('status'), /in force below the old root +0\n/)
   const none = await stage(t, { stage: 'none', from: root('CN=A') })
   t.match(await none.run('status'), /^stage +none\nroot +CN=A, ends [^\n]+\n$/)
 })

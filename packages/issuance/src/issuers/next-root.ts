@@ -4,17 +4,17 @@ import type { AuthorityOptions, StoredAuthority } from './authority-rows.ts'
 
 /** What an operator brings to begin a roll, PEM. */
 export interface NextRoot {
-  /** The next root, with its key; one is made if there is none. */
+  /** The new root, with its key; one is made if there is none. */
   readonly root?: string | undefined
   readonly key?: string | undefined
   /** The key of the root that signs now, if it is offline. */
   readonly signerKey?: string | undefined
-  /** Whether clients that trust only the root of now are to accept what is below the next one. */
+  /** Whether clients that trust only the old root are to accept what is below the new one. */
   readonly isCrossed: boolean
 }
 
 /**
- * Opens the next root that an operator brings, or makes one.
+ * Opens the new root that an operator brings, or makes one.
  * @param roots - those of now and before
  * @throws IssuanceError CERT_ROLL_ROOT; PkiError
  */
@@ -26,11 +26,11 @@ export async function openNextRoot(
 ): Promise<Authority> {
   if (root === undefined) {
     if (configured)
-      refuseRoot('`ca.root` is your own root: send the next one along as `root`, with its `key`')
+      refuseRoot('`ca.root` is your own root: send the new one along as `root`, with its `key`')
     if (key !== undefined) refuseRoot('there is a `key` without its `root`')
     return createRoot({ commonName: numbered(`${name} Root CA`, roots), now })
   }
-  if (key === undefined) return refuseRoot('the `key` of the next root is missing')
+  if (key === undefined) return refuseRoot('the `key` of the new root is missing')
   const next = loadAuthority({ certificate: root, key, now })
   const { certificate, anchor, info } = next
   if (!anchor?.equals(certificate)) refuseRoot(`${nameOf(next)} is not signed by itself`)
@@ -39,7 +39,7 @@ export async function openNextRoot(
     if (authority.info.spki.equals(info.spki) || authority.info.skid === info.skid)
       refuseRoot(`${nameOf(authority)} has the same key`)
     if (authority.info.subjectDer.equals(info.subjectDer))
-      refuseRoot(`a root is called ${nameOf(next)} already: give the next one another name`)
+      refuseRoot(`a root is called ${nameOf(next)} already: give the new one another name`)
   }
   return next
 }

@@ -2,9 +2,9 @@ import type { InForce, RollRecord } from '@gatehouse/cert-store/port'
 import { IssuanceError } from '../errors.ts'
 import { DAY, toTime } from '../times.ts'
 
-/** The time in which clients learn to trust the next root before it signs. */
+/** The time in which clients learn to trust the new root before it signs. */
 const USED_AFTER = 14 * DAY
-/** The time for which the next root has to sign before nobody is to trust the one before. */
+/** The time for which the new root has to sign before nobody is to trust the old one. */
 const FINISHED_AFTER = 30 * DAY
 const MAX_TOLD = 10
 
@@ -40,7 +40,7 @@ export interface RootTrust {
   readonly fetchedFrom: readonly string[]
 }
 
-/** What a step has to wait for, with who trusts the next root. */
+/** What a step has to wait for, with who trusts the new root. */
 export interface RollFacts extends RootTrust {
   readonly now: number
   /** The certificates below the root from which it rolls. */

@@ -68,7 +68,7 @@ export class RootRoll {
   }
 
   /**
-   * Begins a roll: stores the next root with its intermediates, and a list of each. The root of now goes on signing.
+   * Begins a roll: stores the new root with its intermediates, and a list of each. The old root goes on signing.
    * @param entry - of the audit trail, for all steps
    * @throws IssuanceError CERT_ROLL_REFUSED, CERT_ROLL_ROOT
    */
@@ -114,7 +114,7 @@ export class RootRoll {
   #requireFree(): StoredAuthority {
     const { roll, signer, isConfigurationBehind } = this.#parts.roots
     if (this.#options.intermediate || !signer)
-      refuseRoot('`ca.intermediate` is your own: put one there that your next root has signed')
+      refuseRoot('`ca.intermediate` is your own: put one there that your new root has signed')
     if (roll && roll.stage !== 'finished')
       throw refusal(`a roll is under way, and its stage is ${roll.stage}`)
     const name = nameOf(signer.authority)
@@ -123,7 +123,7 @@ export class RootRoll {
     return signer
   }
 
-  /** The next root, and what is added with it. */
+  /** The new root, and what is added with it. */
   async #newRootOf(oldRoot: StoredAuthority, input: NextRoot, now: number) {
     const { roots } = this.#parts
     try {
@@ -148,7 +148,7 @@ export class RootRoll {
     }
   }
 
-  /** The root of now with its key, for the cross certificate. */
+  /** The old root with its key, for the cross certificate. */
   async #signerOf(
     { id, authority }: StoredAuthority,
     key: string | undefined,

@@ -41,14 +41,13 @@ const RootSchema = Type.Object({
 
 const RollSchema = Type.Object({
   stage: Type.Enum(['none', 'begun', 'used', 'finished'], {
-    description:
-      'The next root signs once it is used. Both are to be trusted until it is finished.',
+    description: 'The new root signs once it is used. Both are to be trusted until it is finished.',
   }),
   ...optional({
     from: RootSchema,
     to: RootSchema,
     begunAt: TimeSchema('When the roll began.'),
-    usedAt: TimeSchema('Since when the next root signs.'),
+    usedAt: TimeSchema('Since when the new root signs.'),
     inForce: Type.Object(
       {
         total: Type.Integer(),
@@ -56,13 +55,12 @@ const RollSchema = Type.Object({
         until: Type.Optional(TimeSchema('When the last of them ends.')),
       },
       {
-        description:
-          'The certificates below the root of before that are neither expired nor revoked.',
+        description: 'The certificates below the old root that are neither expired nor revoked.',
       },
     ),
     lacking: Type.Array(Type.String(), {
       description:
-        'The clients that have said which roots they trust since the beginning, without the next one. What others ' +
+        'The clients that have said which roots they trust since the beginning, without the new one. What others ' +
         'trust is not known.',
     }),
     fetchedFrom: Type.Array(Type.String(), {
@@ -90,26 +88,25 @@ const StepSchema = Type.Object(
   {
     action: Type.Enum(['begin', 'use', 'back', 'finish']),
     ...optional({
-      root: PemSchema('begin: the next root in PEM, instead of one that is made here.'),
+      root: PemSchema('begin: the new root in PEM, instead of one that is made here.'),
       key: PemSchema(
         'begin: the private key of `root` in PEM. It signs intermediates and lists, and is not stored.',
       ),
       signerKey: PemSchema(
-        'begin: the private key of the root of now in PEM, if it is offline. It signs the cross certificate and a ' +
+        'begin: the private key of the old root in PEM, if it is offline. It signs the cross certificate and a ' +
           'list, and is not stored.',
       ),
       cross: Type.Boolean({
         description:
-          'begin: `false` if no client that trusts only the root of now is to accept what the next one signs, as its ' +
+          'begin: `false` if no client that trusts only the old root is to accept what the new one signs, as its ' +
           'key is compromised. Default: `true`.',
       }),
       now: Type.Boolean({ description: 'use: less than 14 days after the beginning.' }),
       force: Type.Boolean({
-        description: 'finish: although certificates are in force, or clients lack the next root.',
+        description: 'finish: although certificates are in force, or clients lack the new root.',
       }),
       forgetKey: Type.Boolean({
-        description:
-          'finish: delete the private key of the root of before from the store, for good.',
+        description: 'finish: delete the private key of the old root from the store, for good.',
       }),
     }),
   },
@@ -124,7 +121,7 @@ const StepSchema = Type.Object(
 )
 
 const STEP = guarded([403, 409, 422], {
-  summary: 'Begin to roll the root, use the next one, go back, or finish',
+  summary: 'Begin to roll the root, use the new one, go back, or finish',
   description:
     'For operators, whose key is not limited to names and has the rights `issue` and `revoke`. A step that was ' +
     'taken before is answered by the stage.',

@@ -145,7 +145,7 @@ for (const [what, bring] of Object.entries(ALGORITHMS))
     await look(await issue(), 'finished', true)
   })
 
-t.test('servers verify clients by lists that were out before the next root signs', async (t) => {
+t.test('servers verify clients by lists that were out before the new root signs', async (t) => {
   const { running, write, fetchInto, issue } = await stage(t)
   const client = () =>
     issue({ domain: 'agent.test', names: [], profile: 'client', keyType: 'p384' })
@@ -171,20 +171,12 @@ t.test('servers verify clients by lists that were out before the next root signs
   t.equal(await isVerified(old, oldRoots, oldLists), true)
   t.equal(await isVerified(old, bothRoots, bothLists), true)
   t.equal(await isVerified(next, bothRoots, bothLists), true)
-  t.equal(
-    await isVerified(next, oldRoots, bothLists),
-    true,
-    'today’s lists with the roots of before',
-  )
-  t.equal(await isVerified(next, oldRoots, oldLists), false, 'there is no list of the next root')
+  t.equal(await isVerified(next, oldRoots, bothLists), true, 'today’s lists with the old roots')
+  t.equal(await isVerified(next, oldRoots, oldLists), false, 'there is no list of the new root')
   await roll(t, running, 'finish', { force: true })
   const [newRoots = '', newLists = ''] = await files('new')
   t.equal(await isVerified(next, newRoots, newLists), true)
-  t.equal(
-    await isVerified(next, oldRoots, newLists),
-    true,
-    'the list of the root of before goes on',
-  )
+  t.equal(await isVerified(next, oldRoots, newLists), true, 'the list of the old root goes on')
   t.equal(await isVerified(old, newRoots, newLists), false, 'that root is no longer to be trusted')
 })
 
@@ -224,12 +216,12 @@ t.test('nginx admits clients of either root by the files that it has fetched', a
     for (const [n, each] of ports.entries()) {
       const tls = { cert: pair.certificate, key: pair.privateKey }
       const { status, body } = await askOverTls(each, '/', tls)
-      t.match([status, body], [200, 'SUCCESS'], `${what}: ${n === 0 ? 'roots of before' : 'both'}`)
+      t.match([status, body], [200, 'SUCCESS'], `${what}: ${n === 0 ? 'old roots' : 'both'}`)
     }
 })
 
 t.test(
-  'whoever has the key of the root of before deceives nobody who trusts the next one alone',
+  'whoever has the key of the old root deceives nobody who trusts the new one alone',
   async (t) => {
     const { running, write, issue } = await stage(t)
     const { store } = running.service

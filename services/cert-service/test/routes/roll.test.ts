@@ -79,7 +79,7 @@ t.test('from one root to the next, and back in between', async (t) => {
   })
   const both = [A, B, CLIENTS, CLIENTS]
   t.strictSame(await published(running), [[A, B], both])
-  t.strictSame(await issue('b.test'), [SERVERS], 'the root of before signs')
+  t.strictSame(await issue('b.test'), [SERVERS], 'the old root signs')
   t.match(await roll(running, 'use'), {
     status: 409,
     body: { code: 'CERT_ROLL_REFUSED', detail: 'it is possible from 2030-01-15T00:00:00Z' },
@@ -117,7 +117,7 @@ t.test('from one root to the next, and back in between', async (t) => {
   t.strictSame(
     roots.map(({ sealedKey }) => sealedKey !== null),
     [true, false],
-    'the key of the root of before is gone',
+    'the key of the old root is gone',
   )
   const audit = await running.service.store.listAudit({ limit: 100 })
   t.strictSame(
@@ -178,7 +178,7 @@ function limitedRoot(commonName: string, pathLength: number): Authority {
   return loadAuthority({ certificate, key: privateKey, now: NOW })
 }
 
-t.test('a root that cannot be the next one', async (t) => {
+t.test('a root that cannot be the new one', async (t) => {
   const folder = testFolder(t)
   const mine = await createRoot({ commonName: 'Mine', now: NOW })
   const root = await writeAuthority(folder, 'root', mine)
@@ -195,7 +195,7 @@ t.test('a root that cannot be the next one', async (t) => {
   }
   for (const [why, body, detail] of [
     ['none', {}, '`ca.root` is your own root'],
-    ['no key', { root: pemOf(next).root }, 'the `key` of the next root is missing'],
+    ['no key', { root: pemOf(next).root }, 'the `key` of the new root is missing'],
     ['no root', { key: pemOf(next).key }, '`ca.root` is your own root'],
     ['another key', { ...pemOf(next), key: pemOf(other).key }, 'PKI_CA_KEY_INVALID'],
     ['no key at all', { ...pemOf(next), key: 'x' }, 'PKI_KEY_INVALID'],
@@ -287,7 +287,7 @@ t.test('an intermediate of your own has to be replaced by hand', async (t) => {
     const running = await start(t, { ca }, { folder })
     t.match(await roll(running, 'begin'), {
       status: 422,
-      body: { code: 'CERT_ROLL_ROOT', detail: /put one there that your next root has signed/ },
+      body: { code: 'CERT_ROLL_ROOT', detail: /put one there that your new root has signed/ },
     })
     await running.close()
   }
