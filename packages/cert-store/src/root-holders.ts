@@ -3,11 +3,16 @@ import type { RootHolder, Store } from './port/store.ts'
 import { DAY } from './schema/sql.ts'
 import { ROOT_HOLDERS } from './schema/tables.ts'
 
+const HOUR = 3_600_000
+const KEY = ['caller', 'address']
 const MAX_HOLDERS = 10_000
 const MAX_ADDRESSES = 1_000
 /** Whoever was not seen for so long is gone, or asks at another address. */
 const KEPT_MS = 90 * DAY
 
+/** SQL: a word that is new, or that was last heard an hour ago. */
+const IF_NEW = `
+  WHERE root_holders.roots <> excluded.roots OR abs(excluded.seen_at - root_holders.seen_at) >= ${HOUR}`
 const DELETE_ADDRESSES = `
   DELETE FROM root_holders WHERE caller = $1 AND address IN (
     SELECT address FROM root_holders WHERE caller = $1
@@ -27,7 +32,7 @@ export function rootHoldersOn(db: Engine): Pick<Store, 'addRootHolders' | 'listR
         async (tx) => {
           // Sorted, so that two transactions never wait for each other.
           for (const holder of holders.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1)))
-            await ROOT_HOLDERS.put(tx, { ...holder })
+            await ROOT_HOLDERS.add(tx, holder, `${ROOT_HOLDERS.replacing(KEY, holder)}${IF_NEW}`)
           for (const caller of new Set(holders.map(({ caller }) => caller)))
             await tx.run(DELETE_ADDRESSES, indexable(caller))
           await tx.run(DELETE_EXCESS)

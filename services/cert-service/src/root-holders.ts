@@ -1,9 +1,8 @@
 import { hash } from 'node:crypto'
 import type { RootHolder } from '@gatehouse/cert-store/port'
-import { HOUR, toTime } from '@gatehouse/issuance/times'
+import { toTime } from '@gatehouse/issuance/times'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { LRUCache } from 'lru-cache'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -12,7 +11,6 @@ declare module 'fastify' {
 }
 
 const MINUTE = 60_000
-const MAX_HOLDERS = 10_000
 /** Holders that are written at once. The others are noted when they come again. */
 const MAX_FRESH = 1_000
 /** What a client says of the roots that it trusts. */
@@ -26,19 +24,12 @@ const textOf = ({ caller, address, seenAt }: RootHolder) =>
   `${caller} (${address}, last seen ${toTime(seenAt)})`
 
 function rootHoldersOf({ store, ca, clock }: Pick<FastifyInstance, 'store' | 'ca' | 'clock'>) {
-  const stored = new LRUCache<string, RootHolder>({ max: MAX_HOLDERS })
   let fresh = new Map<string, RootHolder>()
   function note(caller: string, address: string, roots: readonly string[]): void {
-    const key = `${caller} ${address}`
-    const now = clock.now()
-    const last = stored.get(key)
-    const isStored = last?.roots.join() === roots.join() && Math.abs(now - last.seenAt) < HOUR
-    // Whether a root takes the place of another one.
+    // Both are to be trusted while one takes the place of the other.
     const isRolling = ca.roots().length > 1
-    if (!isRolling || isStored || fresh.size >= MAX_FRESH) return
-    const holder = { caller, address, roots, seenAt: now }
-    stored.set(key, holder)
-    fresh.set(key, holder)
+    if (!isRolling || fresh.size >= MAX_FRESH) return
+    fresh.set(`${caller} ${address}`, { caller, address, roots, seenAt: clock.now() })
   }
   async function flush(): Promise<void> {
     const holders = [...fresh.values()]

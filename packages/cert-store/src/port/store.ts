@@ -83,7 +83,7 @@ export interface Store
   touchSignIn(id: string, usedAt: number): Promise<void>
   findSignIn(id: string): Promise<SignInRecord | undefined>
   deleteSignIn(id: string): Promise<void>
-  /** Keeps what is known of these, the last seen 1,000 addresses of a caller, and 10,000 of all. */
+  /** Keeps what is known of these, at most once an hour if it is not new: the last seen 1,000 addresses of a caller, and 10,000 of all. */
   addRootHolders(holders: readonly RootHolder[]): Promise<void>
   /** Lists those that were seen since then, the last seen first. */
   listRootHolders(since: number): Promise<readonly RootHolder[]>

@@ -7,20 +7,14 @@ import { CertError } from '../errors.ts'
 import { isOperator, isPerson, type Principal, type Program } from './rules.ts'
 
 /** The guard of a route for programs. Without `Authorization`, a client certificate counts. */
-export function requireProgram(app: FastifyInstance): onRequestHookHandler {
-  const requireCaller = app.requireCaller()
-  const guard = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) =>
-    requireCaller(request, reply, (error) => {
-      if (!error) noteTrust(request)
-      done(error)
-    })
-  return (request, reply, done) => {
+export function requireProgram(app: FastifyInstance): onRequestHookHandler[] {
+  const guard = app.requireCaller()
+  const admit: onRequestHookHandler = (request, reply, done) => {
     if (!app.mtls || request.headers.authorization !== undefined) return guard(request, reply, done)
     app.mtls(request).then(
       (caller) => {
         if (!caller) return guard(request, reply, done)
         request.proven = caller
-        noteTrust(request)
         done()
       },
       // The guard sets the challenges of a refusal.
@@ -28,13 +22,15 @@ export function requireProgram(app: FastifyInstance): onRequestHookHandler {
         error instanceof PkiError ? guard(request, reply, () => done(error)) : done(error),
     )
   }
+  return [admit, noteTrust]
 }
 
 /** Notes which roots a program trusts, if it says so. */
-function noteTrust(request: FastifyRequest): void {
+const noteTrust: onRequestHookHandler = (request, _reply, done) => {
   const { 'gatehouse-roots': roots } = request.headers
   if (typeof roots === 'string')
     request.server.rootHolders.noteTrust(identityOf(programOf(request)), request.ip, roots)
+  done()
 }
 
 /** The program or the person that a guard of the route admitted. */

@@ -15,7 +15,7 @@ import { createDocuments, keysWithheld } from './traefik.ts'
 /** `GET /api/proxy/traefik` and `GET /api/proxy/caddy`, from which proxies fetch certificates. */
 export const proxyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const documents = createDocuments(app)
-  const guard = [requireProgram(app), async (request: FastifyRequest) => assertLimited(request)]
+  const guard = [...requireProgram(app), async (request: FastifyRequest) => assertLimited(request)]
 
   app.get('/api/proxy/traefik', { onRequest: guard, schema: TRAEFIK }, async (request, reply) => {
     const document = await documents(programOf(request), actorOf(request))
