@@ -1,4 +1,4 @@
-import { constants } from 'node:crypto'
+import { constants, X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { connect as connectTcp, isIP, isIPv6, type Socket } from 'node:net'
 import {
@@ -80,9 +80,13 @@ export async function probe(
   try {
     await once(socket, 'connect')
     const fault = await startTls(socket, target.protocol)
-    if (fault === undefined) return { certificates: await shakeHands(socket, target, ending) }
-    await leave(socket, target, ending)
-    return failed('protocol', fault)
+    if (fault !== undefined) {
+      await leave(socket, target, ending)
+      return failed('protocol', fault)
+    }
+    const certificates = await shakeHands(socket, target, ending)
+    if (certificates.length > 0) return { certificates }
+    return failed('protocol', 'serves a certificate that cannot be read')
   } catch (error) {
     signal?.throwIfAborted()
     if (deadline.aborted) return failed('timeout', `takes longer than ${timeoutMs / 1_000} s`)
@@ -113,15 +117,26 @@ async function shakeHands(
     sigalgs: keyType && SIGALGS[keyType],
   })
   tls.on('error', () => {})
-  const error: unknown = await once(tls, 'secureConnect', { signal }).catch((error) => error)
+  const outcome: unknown = await once(tls, 'secureConnect', { signal }).catch((error) => error)
   const certificates: Buffer[] = []
   // There may be none, which the types do not say.
   let next: Partial<DetailedPeerCertificate> | null | undefined = tls.getPeerCertificate(true)
-  while (next?.raw && !certificates.some((raw) => next?.raw?.equals(raw))) {
+  if (!next?.raw) throw outcome
+  while (next?.raw && isReadable(next.raw) && !certificates.some((raw) => next?.raw?.equals(raw))) {
     certificates.push(next.raw)
     next = next.issuerCertificate
   }
-  if (certificates.length === 0) throw error
   await leave(tls, target, signal)
   return certificates
+}
+
+/** Whether a certificate has a key and dates that can be read. A server may send anything. */
+function isReadable(der: Buffer): boolean {
+  try {
+    const { publicKey, validFromDate, validToDate } = new X509Certificate(der)
+    const times = [validFromDate, validToDate].map((date) => date.getTime())
+    return publicKey.type === 'public' && times.every(Number.isFinite)
+  } catch {
+    return false
+  }
 }

@@ -45,6 +45,27 @@ t.test(
   },
 )
 
+t.test('a certificate whose dates cannot be read counts for none', async (t) => {
+  const unreadable = (der: Buffer) => {
+    const start = der.toString('latin1').search(/\d{12}Z/)
+    return Buffer.concat([
+      der.subarray(0, start),
+      Buffer.from('x'.repeat(12)),
+      der.subarray(start + 12),
+    ])
+  }
+  const first = await serveTls(t, {
+    key: leaf.key,
+    cert: chainOf(unreadable(leaf.der), intermediate),
+  })
+  t.match(await look(first), { failure: 'protocol', message: /cannot be read/ })
+  const second = await serveTls(t, {
+    key: leaf.key,
+    cert: chainOf(leaf.der, unreadable(intermediate)),
+  })
+  t.strictSame(await look(second), { certificates: [leaf.der] })
+})
+
 t.test('of two certificates, the one with the kind of key that is asked for is seen', async (t) => {
   const both: TlsOptions = { key: [leaf.key, rsa.key], cert: [chainOf(leaf.der), chainOf(rsa.der)] }
   for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
