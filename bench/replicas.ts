@@ -211,7 +211,7 @@ const LISTINGS = 50
 /** SQL that copies the only certificate of a schema. */
 function copiesOf(schema: string): string {
   const columns = `is_current, issuer, name_count, key_type, fingerprint, certificate, chain, sealed_key,
-    not_before, not_after, renew_at, fetched_at, fetched_ran, made_at, made_ran`
+    not_before, not_after, renew_at, fetched_at, fetched_ran, made_at, made_ran, probe_at`
   const names = `json_build_array(n || domain)::text`
   return `INSERT INTO ${schema}.certificates (request_key, domain, names, searched, serial_number, ${columns})
     SELECT request_key || n, n || domain, ${names}, ${names}, md5(n::text), ${columns}

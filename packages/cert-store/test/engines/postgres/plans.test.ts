@@ -115,7 +115,7 @@ async function vacuum(server: PostgresServer, schema: string): Promise<void> {
 
 async function addMany(server: PostgresServer, schema: string): Promise<void> {
   const columns = `is_current, issuer, name_count, key_type, certificate, chain, sealed_key,
-    not_before, not_after, renew_at, fetched_at, fetched_ran, made_at, made_ran`
+    not_before, not_after, renew_at, fetched_at, fetched_ran, made_at, made_ran, probe_at`
   await server.sql(`
     INSERT INTO ${schema}.certificates 
       (request_key, domain, names, searched, serial_number, fingerprint, ${columns})
