@@ -93,7 +93,14 @@ async function ofCertificates(): Promise<Record<string, number>> {
     not_before: `${now} - n % 60 * ${DAY}`,
     not_after: `${now} + CASE WHEN n % 100 = 0 THEN -${300 * DAY} ELSE (90 - n % 60) * ${DAY} + n END`,
     renew_at: `CASE WHEN n % 20 = 0 THEN NULL ELSE ${now} + (60 - n % 60) * ${DAY} - n END`,
-    ...{ check_at: 'NULL', made_at: now, made_ran: 0, fetched_at: now, fetched_ran: 0 },
+    ...{
+      check_at: 'NULL',
+      probe_at: now,
+      made_at: now,
+      made_ran: 0,
+      fetched_at: now,
+      fetched_ran: 0,
+    },
   })
   const store = await openSqliteStore({ folder, elapsed })
   const found: Record<string, number> = {}

@@ -203,7 +203,7 @@ t.test('the keyboard is enough', async (t) => {
   }
   t.match(reached, [
     ...['Sign out', '201 All', '197 Renews', '0 Being renewed', '1 Not renewed'],
-    ...['2 Failing', '1 Ended', 'Covered', LABEL, 'Order', 'Find'],
+    ...['2 Failing', '1 Ended', 'Covered', 'Not served', LABEL, 'Order', 'Find'],
     ...[/^failing.example.com/, /^never\./, /^gone.example.com/],
   ])
   await tab.keyboard.press('Enter')
