@@ -167,7 +167,7 @@ export const TEXTS = {
   'Back in service': ['Wieder in Gebrauch', 'De nouveau en service', 'De nuevo en uso'],
   'Renewal requested': ['Erneuerung erbeten', 'Renouvellement demandé', 'Renovación solicitada'],
   Covered: ['Abgedeckt', 'Couvert', 'Cubierto'],
-  'Not served': ['Nicht ausgeliefert', 'Non servi', 'No servido'],
+  'Not served': ['Nicht aktiv', 'Non servi', 'No servido'],
   'What is served': ['Was ausgeliefert wird', 'Ce qui est servi', 'Qué se sirve'],
   'The newest certificate is served.': [
     'Das neueste Zertifikat wird ausgeliefert.', 'Le certificat le plus récent est servi.', 'Se sirve el certificado más reciente.'],
