@@ -16,6 +16,7 @@ import { ClientError } from './errors.ts'
 const MAX_CHAIN = 10
 /** Clocks that are set differ by no more than this, in ms. */
 const CLOCK_SKEW = 60_000
+const PEM = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
 /** A certificate with its private key, both checked against each other. */
 export interface Pair
@@ -136,4 +137,9 @@ export function toTime(ms: number): string {
 export function timeOf(text: string): number | undefined {
   const ms = Date.parse(text)
   return Number.isFinite(ms) ? ms : undefined
+}
+
+/** Reads all certificates of a text, such as a file of roots. */
+export function certificatesIn(pem: string): X509Certificate[] {
+  return (pem.match(PEM) ?? []).map((block) => new X509Certificate(block))
 }

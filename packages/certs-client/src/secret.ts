@@ -1,4 +1,3 @@
-import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type BoundedFetch, type FetchAnswer, type FetchInit, parseJson } from '@gatehouse/net'
@@ -6,7 +5,7 @@ import { printable } from '@gatehouse/service-kit/program'
 import { rootOf } from '@gatehouse/tls-probe'
 import { type Static, Type } from 'typebox'
 import { Check } from 'typebox/schema'
-import { type Placed, readPair, timeOf, toTime } from './certificate.ts'
+import { certificatesIn, type Placed, readPair, timeOf, toTime } from './certificate.ts'
 import { readSecret } from './credentials.ts'
 import { ClientError, type ErrorHints } from './errors.ts'
 import { type Pkcs12Options, pkcs12Files } from './pkcs12.ts'
@@ -17,7 +16,6 @@ export const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
 const FIELD_MANAGER = 'gatehouse-certs'
 const KEYSTORE = 'keystore.p12'
 const RENEW_AT = 'gatehouse-certs/renew-at'
-const PEM = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 const STATUSES = [200, 201, 400, 401, 403, 404, 409, 415, 422, 429, 500, 503, 504]
 const TRANSIENT = [409, 429, 500, 503, 504]
 
@@ -106,11 +104,6 @@ function manifest(pair: Placed, { namespace, name, roots = '', pkcs12 }: SecretO
       ...Object.fromEntries(files.map(([file, content]) => [file, toBase64(content)])),
     },
   }
-}
-
-/** Reads all certificates of a text, such as a file of roots. */
-export function certificatesIn(pem: string): X509Certificate[] {
-  return (pem.match(PEM) ?? []).map((block) => new X509Certificate(block))
 }
 
 function toBase64(content: string | Buffer): string {

@@ -2,7 +2,13 @@ import { X509Certificate } from 'node:crypto'
 import { ADDRCONFIG } from 'node:dns'
 import { lookup } from 'node:dns/promises'
 import { type Clock, sleep } from '@gatehouse/net'
-import { type Probe, type ProbePort, type ProbeTarget, probe } from '@gatehouse/tls-probe'
+import {
+  type Probe,
+  type ProbePort,
+  type ProbeTarget,
+  probe,
+  serverNameFor,
+} from '@gatehouse/tls-probe'
 import { type Placed, toTime } from './certificate.ts'
 import { ClientError } from './errors.ts'
 import type { CertService } from './service.ts'
@@ -63,8 +69,7 @@ async function lookAt(
   domain: string,
   signal: AbortSignal,
 ): Promise<{ readonly port: ProbePort; readonly sha256?: string; readonly fault?: string }> {
-  // Any name below a wildcard does.
-  const serverName = domain.replace('*', 'gatehouse')
+  const serverName = serverNameFor(domain)
   const keyType = placed.keyType.startsWith('rsa') ? 'rsa' : 'ec'
   const served = await probeHost({ host, ...port }, { serverName, keyType }, signal)
   const leaves = served.flatMap(({ chain }) => chain.slice(0, 1))

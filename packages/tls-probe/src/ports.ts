@@ -19,6 +19,11 @@ const USUAL: Readonly<Record<number, Protocol>> = {
   5432: 'postgres',
 }
 
+/** Gives the name to ask a server for: in place of a wildcard, one that it stands for. */
+export function serverNameFor(name: string): string {
+  return name.replace('*', 'gatehouse')
+}
+
 /** Reads a port such as `:443`, `:25` or `:2525 smtp`; undefined for a text that is none. */
 export function parsePort(text: string): ProbePort | undefined {
   const [, digits, word] = /^:([1-9]\d{0,4})(?: ([a-z0-9]+))?$/.exec(text) ?? []

@@ -7,7 +7,7 @@ import type {
 } from '@gatehouse/cert-store/port'
 import { HOUR } from '@gatehouse/issuance/times'
 import type { Name } from '@gatehouse/pki'
-import { rootOf } from '@gatehouse/tls-probe'
+import { rootOf, serverNameFor } from '@gatehouse/tls-probe'
 
 const MAX_FAILURES = 3
 /** The pause after that many, in ms. */
@@ -69,15 +69,10 @@ export function decide(sight: Sight): Seen | undefined {
   return is(isComplete(sight, issued) ? 'newest' : 'incomplete')
 }
 
-/** The name that a server is asked for: in place of a wildcard, one that it stands for. */
-export function serverNameOf({ text }: Pick<Name, 'text'>): string {
-  return text.replace('*', 'gatehouse')
-}
-
 function isFor(leaf: X509Certificate, name: Name): boolean {
   const match = name.ip
     ? leaf.checkIP(name.text)
-    : leaf.checkHost(serverNameOf(name), { subject: 'never' })
+    : leaf.checkHost(serverNameFor(name.text), { subject: 'never' })
   return match !== undefined
 }
 

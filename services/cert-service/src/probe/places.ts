@@ -1,10 +1,11 @@
 import { nameRulesOf } from '@gatehouse/issuance/options'
 import {
+  type Clock,
   compileNetworks,
   embeddedIp,
   type IpAddress,
   type LookupAll,
-  orAborted,
+  orLate,
   parseHost,
   parseIp,
 } from '@gatehouse/net'
@@ -61,11 +62,12 @@ export function planOf({ networks, interval, targets }: ProbeConfig): Plan {
 export async function addressesOf(
   host: string,
   { allows }: Plan,
-  lookup: LookupAll,
+  { lookup, clock }: { readonly lookup: LookupAll; readonly clock: Clock },
 ): Promise<readonly IpAddress[]> {
   const { ip } = parseHost(host) ?? {}
-  const waiting = AbortSignal.timeout(LOOKUP_MS)
-  const texts = ip ? [ip.text] : await orAborted(lookup(host), waiting).catch(() => [])
+  const texts = ip
+    ? [ip.text]
+    : ((await orLate(lookup(host), clock, LOOKUP_MS).catch(() => [])) ?? [])
   const canonical = texts.flatMap((text) => parseIp(text)?.text ?? [])
   const addresses = [...new Set(canonical)].toSorted().flatMap((text) => parseIp(text) ?? [])
   const [inside, outside] = [true, false].map((is) => addresses.filter((ip) => allows(ip) === is))

@@ -2,11 +2,11 @@ import { hash, X509Certificate } from 'node:crypto'
 import { readName } from '@gatehouse/issuance/request'
 import { createTurns, type IpAddress, type LookupAll, sleep, systemLookup } from '@gatehouse/net'
 import type { Name } from '@gatehouse/pki'
-import { type Probe, probe } from '@gatehouse/tls-probe'
+import { type Probe, probe, serverNameFor } from '@gatehouse/tls-probe'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { CertServiceConfig } from '../config/schema.ts'
-import { isDue, serverNameOf, unseen } from './decide.ts'
+import { isDue, unseen } from './decide.ts'
 import { findProbe, headsOf, note } from './note.ts'
 import { addressesOf, type Endpoint, type Plan, planOf } from './places.ts'
 
@@ -80,7 +80,12 @@ function proberOf(
     if (previous && !isDue(previous, plan.interval, clock.now())) return
     const see = async (keyType?: 'rsa' | 'ec') => {
       await pace(signal)
-      const target = { ...place, address: address.text, serverName: serverNameOf(name), keyType }
+      const target = {
+        ...place,
+        address: address.text,
+        serverName: serverNameFor(name.text),
+        keyType,
+      }
       return servedBy(await look(target, { signal }))
     }
     const isAllowed = plan.allows(address)
@@ -99,7 +104,7 @@ function proberOf(
     const heads = await headsOf(app, text)
     const isOfBoth = new Set(heads.map(({ keyType }) => keyType.startsWith('rsa'))).size > 1
     for (const place of plan.placesOf(name)) {
-      const addresses = await addressesOf(place.host, plan, lookup)
+      const addresses = await addressesOf(place.host, plan, { lookup, clock })
       for (const address of addresses)
         await inTurn(address.text, () => lookAt(name, place, address, { plan, isOfBoth, signal }))
       if (addresses.length > 0) continue

@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers'
 import type { TLSSocket } from 'node:tls'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
+import { temporaryPaths } from '../../../../scripts/test/nginx.ts'
 import { freePort, startProcess } from '../../../forward-auth/test/helpers/process.ts'
 
 const EXAMPLES = join(import.meta.dirname, '../../../../examples/certificates')
@@ -51,8 +52,6 @@ function write(folder: string, name: string, changes: Changes): string {
 async function startNginx(t: Test, around: Surroundings): Promise<Proxy> {
   const { folder, port, certServicePort, appPort } = around
   const inner = await freePort()
-  const kinds = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-  const temporary = kinds.map((kind) => `${kind}_temp_path ${folder}/${kind};`)
   const script = write(folder, 'certificates.js', [['127.0.0.1:7480', `127.0.0.1:${inner}`]])
   const file = write(folder, 'nginx.conf', [
     ['listen 443', `listen 127.0.0.1:${port}`],
@@ -63,7 +62,7 @@ async function startNginx(t: Test, around: Surroundings): Promise<Proxy> {
     ['/etc/nginx/gatehouse.key', `${folder}/nginx.key`],
     ['/etc/gatehouse/root.pem', `${folder}/root.pem`],
     ['/var/lib/nginx/certificates', folder],
-    ['http {', `http { access_log off; ${temporary.join(' ')}`],
+    ['http {', `http { access_log off; ${temporaryPaths(folder)}`],
   ])
   const globals = `daemon off; master_process off; pid ${folder}/nginx.pid;`
   const args = ['-e', 'stderr', '-c', file, '-g', globals]

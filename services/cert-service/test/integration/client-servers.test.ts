@@ -19,6 +19,7 @@ import { toPem } from '@gatehouse/pki'
 import { createLogger } from '@gatehouse/service-kit/telemetry'
 import t, { type Test } from 'tap'
 import { ROOT, readDocument } from '../../../../scripts/test/markdown.ts'
+import { temporaryPaths } from '../../../../scripts/test/nginx.ts'
 import { startPostgres } from '../../../../scripts/test/postgres.ts'
 import { programOf } from '../../../../scripts/test/program.ts'
 import { until } from '../../../../scripts/test/until.ts'
@@ -145,8 +146,6 @@ const SERVERS: Record<string, Server> = {
     ...{ guide: 'nginx', out: '/etc/nginx/tls', domain: 'app.example.com' },
     systemd: 'nginx -t && systemctl reload nginx',
     prepare({ folder, tls, port, appPort }) {
-      const kinds = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-      const paths = kinds.map((kind) => `${kind}_temp_path ${folder}/${kind};`).join(' ')
       const file = join(folder, 'nginx.conf')
       writeFileSync(
         file,
@@ -154,7 +153,7 @@ const SERVERS: Record<string, Server> = {
           ['listen 443', `listen 127.0.0.1:${port}`],
           ['/etc/nginx/tls', tls],
           ['127.0.0.1:8080', `127.0.0.1:${appPort}`],
-          ['http {', `http { access_log off; ${paths}`],
+          ['http {', `http { access_log off; ${temporaryPaths(folder)}`],
         ]),
       )
       const args = ['-e', 'stderr', '-c', file, '-g', `pid ${folder}/nginx.pid;`]

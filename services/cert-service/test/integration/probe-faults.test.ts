@@ -1,22 +1,21 @@
-// Faults at real servers: Debian's packages nginx, haproxy, postfix, and dovecot-imapd.
-import { execFile, spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+// Faults at real servers: Debian's packages nginx and haproxy, and those of mail-servers.ts.
+import { spawnSync } from 'node:child_process'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { probe } from '@gatehouse/tls-probe'
 import t, { type Test } from 'tap'
 import { chainOf } from '../../../../packages/tls-probe/test/servers.ts'
+import { temporaryPaths } from '../../../../scripts/test/nginx.ts'
 import { freePort, startProcess } from '../../../forward-auth/test/helpers/process.ts'
 import { DAY, rest, start } from '../helpers/app.ts'
+import { startDovecot, startPostfix } from '../helpers/mail-servers.ts'
 import { startProbing } from '../helpers/probing.ts'
 
-const run = promisify(execFile)
 const isRoot = process.getuid?.() === 0
 const PROGRAMS = ['nginx', 'haproxy', 'postfix', 'dovecot']
 const absent = PROGRAMS.find((program) => spawnSync('which', [program]).status !== 0)
 const skip = (!isRoot && 'it takes root') || (absent !== undefined && `there is no ${absent}`)
-const idOf = (user: string) => Number(spawnSync('id', ['-u', user], { encoding: 'utf8' }).stdout)
 
 /** A certificate and its key, as a server is given them. */
 interface Pair {
@@ -33,8 +32,6 @@ interface Site {
 }
 
 async function nginx(t: Test, folder: string, port: number, sites: readonly Site[]) {
-  const kinds = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-  const paths = kinds.map((kind) => `${kind}_temp_path ${folder}/${kind};`).join(' ')
   const servers = sites.map(({ address, name, pairs, more = '' }, n) => {
     const files = pairs.map(({ chain, key }, i) => {
       const [chainFile, keyFile] = [join(folder, `${n}-${i}.pem`), join(folder, `${n}-${i}.key`)]
@@ -49,7 +46,7 @@ async function nginx(t: Test, folder: string, port: number, sites: readonly Site
   writeFileSync(
     conf,
     `daemon off; pid ${folder}/nginx.pid; error_log stderr warn; events { }
-http { access_log off; ${paths} server { listen 127.0.0.1:${port}; }\n${servers.join('\n')}\n}`,
+http { access_log off; ${temporaryPaths(folder)} server { listen 127.0.0.1:${port}; }\n${servers.join('\n')}\n}`,
   )
   const options = { command: 'nginx', args: ['-e', 'stderr', '-c', conf], folder, port }
   await startProcess(t, options)
@@ -80,76 +77,6 @@ ${binds.join('\n')}
 `,
   )
   await startProcess(t, { command: 'haproxy', args: ['-db', '-f', conf], folder, port })
-}
-
-async function postfix(t: Test, folder: string, { chain, key }: Pair, address: string) {
-  const file = (name: string) => join(folder, name)
-  for (const name of ['postfix', 'queue', 'data']) mkdirSync(file(name))
-  chownSync(file('data'), idOf('postfix'), 0)
-  writeFileSync(file('postfix.pem'), key + chain, { mode: 0o600 })
-  writeFileSync(
-    file('postfix/main.cf'),
-    `compatibility_level = 3.6
-queue_directory = ${file('queue')}
-data_directory = ${file('data')}
-maillog_file = ${file('mail.log')}
-maillog_file_prefixes = ${folder}
-myhostname = mail.test
-mydestination =
-alias_maps =
-alias_database =
-local_recipient_maps =
-smtpd_tls_chain_files = ${file('postfix.pem')}
-smtpd_tls_security_level = may
-`,
-  )
-  writeFileSync(
-    file('postfix/master.cf'),
-    `${address}:25 inet n - n - - smtpd
-${address}:465 inet n - n - - smtpd -o smtpd_tls_wrappermode=yes
-cleanup unix n - n - 0 cleanup
-rewrite unix - - n - - trivial-rewrite
-tlsmgr unix - - n 1000? 1 tlsmgr
-postlog unix-dgram n - n - 1 postlogd
-anvil unix - - n - 1 anvil
-`,
-  )
-  const command = (name: string) => run('postfix', ['-c', file('postfix'), name])
-  await command('start')
-  t.teardown(() => command('stop'))
-}
-
-async function dovecot(t: Test, folder: string, { chain, key }: Pair, address: string) {
-  const file = (name: string) => join(folder, name)
-  writeFileSync(file('dovecot.pem'), chain)
-  writeFileSync(file('dovecot.key'), key, { mode: 0o600 })
-  writeFileSync(
-    file('dovecot.conf'),
-    `base_dir = ${file('run')}
-log_path = ${file('dovecot.log')}
-protocols = imap
-ssl_cert = <${file('dovecot.pem')}
-ssl_key = <${file('dovecot.key')}
-mail_location = maildir:${file('mail')}
-passdb {
-  driver = static
-  args = nopassword=y
-}
-service imap-login {
-  inet_listener imap {
-    address = ${address}
-    port = 143
-  }
-  inet_listener imaps {
-    port = 0
-  }
-}
-`,
-  )
-  const command = (name = '') =>
-    run('sh', ['-c', `dovecot -c ${file('dovecot.conf')} ${name} >&- 2>&-`])
-  await command()
-  t.teardown(() => command('stop'))
 }
 
 /** Names, and what is found under each; `address:port key state`, sorted. */
@@ -262,8 +189,23 @@ t.test('each fault of a server is named within two looks', { skip }, async (t) =
     },
     { ...newOf('right.test'), bind: `127.13.24.17:${haproxyPort} ssl crt {file} strict-sni` },
   ])
-  await postfix(t, folder, of('mail.test'), '127.13.24.19')
-  await dovecot(t, folder, of('imap.test'), '127.13.24.20')
+  const mail = of('mail.test')
+  const files = {
+    mail: join(folder, 'mail.pem'),
+    chain: join(folder, 'imap.pem'),
+    key: join(folder, 'imap.key'),
+  }
+  writeFileSync(files.mail, mail.key + mail.chain, { mode: 0o600 })
+  writeFileSync(files.chain, of('imap.test').chain)
+  writeFileSync(files.key, of('imap.test').key, { mode: 0o600 })
+  const [smtp, imap] = [join(folder, 'smtp'), join(folder, 'imap')]
+  for (const home of [smtp, imap]) mkdirSync(home)
+  await startPostfix(t, smtp, {
+    address: '127.13.24.19',
+    hostname: 'mail.test',
+    certificate: files.mail,
+  })
+  await startDovecot(t, imap, { address: '127.13.24.20', certificate: files.chain, key: files.key })
   await pass()
   await pass()
   const seen = async (name: string) => {

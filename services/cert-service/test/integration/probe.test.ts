@@ -17,10 +17,12 @@ import t, { type Test } from 'tap'
 import { getOnce } from '../../../../packages/certs-client/src/keep.ts'
 import { clientOf, lookAt } from '../../../../packages/certs-client/test/helpers/client.ts'
 import { chainOf, intermediate, issue, root } from '../../../../packages/tls-probe/test/servers.ts'
+import { temporaryPaths } from '../../../../scripts/test/nginx.ts'
 import { startPostgres } from '../../../../scripts/test/postgres.ts'
 import { until } from '../../../../scripts/test/until.ts'
 import { freePort, startProcess } from '../../../forward-auth/test/helpers/process.ts'
 import { start } from '../helpers/app.ts'
+import { DOVECOT_PORTS, startDovecot, startPostfix, userId } from '../helpers/mail-servers.ts'
 
 const run = promisify(execFile)
 const NAME = 'mail.example.com'
@@ -31,10 +33,6 @@ const isRoot = process.getuid?.() === 0
 const has = (program: string) => spawnSync('which', [program]).status === 0
 const lacks = (program: string) =>
   (!isRoot && 'it takes root') || (!has(program) && `there is no ${program}`)
-
-function idOf(user: string): number {
-  return Number(spawnSync('id', ['-u', user], { encoding: 'utf8' }).stdout)
-}
 
 /** A folder with a certificate and its key, that all users may enter. */
 async function stage(t: Test) {
@@ -128,13 +126,11 @@ t.test('nginx', { skip: !has('nginx') && 'there is no nginx' }, async (t) => {
 })
 
 function nginxConf(folder: string, port: number, chain: string, key: string): string {
-  const kinds = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-  const paths = kinds.map((kind) => `${kind}_temp_path ${folder}/${kind};`).join(' ')
   const conf = join(folder, 'nginx.conf')
   writeFileSync(
     conf,
     `daemon off; pid ${folder}/nginx.pid; error_log stderr info; events { }
-http { access_log off; ${paths}
+http { access_log off; ${temporaryPaths(folder)}
   server { listen 127.0.0.1:${port} ssl default_server; ssl_reject_handshake on; }
   server { listen 127.0.0.1:${port} ssl; server_name ${NAME} a.test; ssl_certificate ${chain}; ssl_certificate_key ${key}; }
 }`,
@@ -190,39 +186,8 @@ frontend https
 t.test('Postfix', { skip: lacks('postfix') }, async (t) => {
   const { folder, file, renew } = await stage(t)
   const old = await renew()
-  for (const name of ['postfix', 'queue', 'data']) mkdirSync(file(name))
-  chownSync(file('data'), idOf('postfix'), 0)
-  writeFileSync(
-    file('postfix/main.cf'),
-    `compatibility_level = 3.6
-queue_directory = ${file('queue')}
-data_directory = ${file('data')}
-maillog_file = ${file('mail.log')}
-maillog_file_prefixes = ${folder}
-myhostname = ${NAME}
-mydestination =
-alias_maps =
-alias_database =
-local_recipient_maps =
-smtpd_tls_chain_files = ${file('combined.pem')}
-smtpd_tls_security_level = may
-`,
-  )
-  writeFileSync(
-    file('postfix/master.cf'),
-    `${POSTFIX}:25 inet n - n - - smtpd
-${POSTFIX}:587 inet n - n - - smtpd -o smtpd_tls_security_level=encrypt
-${POSTFIX}:465 inet n - n - - smtpd -o smtpd_tls_wrappermode=yes
-cleanup unix n - n - 0 cleanup
-rewrite unix - - n - - trivial-rewrite
-tlsmgr unix - - n 1000? 1 tlsmgr
-postlog unix-dgram n - n - 1 postlogd
-anvil unix - - n - 1 anvil
-`,
-  )
-  const postfix = (command: string) => run('postfix', ['-c', file('postfix'), command])
-  await postfix('start')
-  t.teardown(() => postfix('stop'))
+  const certificate = file('combined.pem')
+  const postfix = await startPostfix(t, folder, { address: POSTFIX, hostname: NAME, certificate })
   const server: Server = {
     address: POSTFIX,
     ports: [':25', ':587', ':465'],
@@ -235,38 +200,11 @@ anvil unix - - n - 1 anvil
 t.test('Dovecot', { skip: lacks('dovecot') }, async (t) => {
   const { folder, file, renew } = await stage(t)
   const old = await renew()
-  const ports = { imap: 143, imaps: 993, pop3: 110, pop3s: 995, lmtp: 24 }
-  const listener = (name: keyof typeof ports, ssl = '') =>
-    `  inet_listener ${name} {\n    address = ${DOVECOT}\n    port = ${ports[name]}\n${ssl}  }\n`
-  const conf = file('dovecot.conf')
-  const ssl = '    ssl = yes\n'
-  writeFileSync(
-    conf,
-    `base_dir = ${file('run')}
-log_path = ${file('mail.log')}
-protocols = imap pop3 lmtp
-ssl_cert = <${file('chain.pem')}
-ssl_key = <${file('key.pem')}
-mail_location = maildir:${file('mail')}
-passdb {
-  driver = static
-  args = nopassword=y
-}
-service imap-login {
-${listener('imap')}${listener('imaps', ssl)}}
-service pop3-login {
-${listener('pop3')}${listener('pop3s', ssl)}}
-service lmtp {
-${listener('lmtp')}}
-`,
-  )
-  // What stays must not keep the output open.
-  const dovecot = (command = '') => run('sh', ['-c', `dovecot -c ${conf} ${command} >&- 2>&-`])
-  await dovecot()
-  t.teardown(() => dovecot('stop'))
+  const [certificate, key] = [file('chain.pem'), file('key.pem')]
+  const dovecot = await startDovecot(t, folder, { address: DOVECOT, certificate, key })
   const server: Server = {
     address: DOVECOT,
-    ports: Object.values(ports).map((port) => `:${port}`),
+    ports: Object.values(DOVECOT_PORTS).map((port) => `:${port}`),
     reload: () => dovecot('reload'),
     log: () => readFileSync(file('mail.log'), 'utf8'),
   }
@@ -276,7 +214,7 @@ ${listener('lmtp')}}
 
 t.test('PostgreSQL', { skip: !isRoot && 'it takes root' }, async (t) => {
   const { file, renew } = await stage(t)
-  const owner = idOf('nobody')
+  const owner = userId('nobody')
   const renewOwned = () => renew(owner)
   const old = await renewOwned()
   const server = await startPostgres(t, {
@@ -294,7 +232,7 @@ t.test('PostgreSQL', { skip: !isRoot && 'it takes root' }, async (t) => {
 
 t.test('MariaDB', { skip: lacks('mariadbd') }, async (t) => {
   const { folder, file, renew } = await stage(t)
-  const owner = idOf('mysql')
+  const owner = userId('mysql')
   const renewOwned = () => renew(owner)
   const old = await renewOwned()
   mkdirSync(file('db'))

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { type Dialect, PROXIES } from '@gatehouse/service-kit/proxies'
 import type { Test } from 'tap'
 import { blockOf } from '../../../../scripts/test/markdown.ts'
+import { temporaryPaths } from '../../../../scripts/test/nginx.ts'
 import { startProcess } from '../helpers/process.ts'
 import {
   addresses,
@@ -13,12 +14,6 @@ import {
   type Surroundings,
   write,
 } from './kit.ts'
-
-/** Folders for what nginx writes while it runs. */
-const temporaryPaths = (folder: string) =>
-  ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-    .map((kind) => `${kind}_temp_path ${folder}/${kind};`)
-    .join(' ')
 
 const argsOf = (file: string, folder: string) => [
   '-e',
