@@ -2,6 +2,9 @@ import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:net'
 
+/** The highest of the ports that `fetch` asks nobody at (Fetch Standard, "port blocking"). */
+export const LAST_BAD_PORT = 10_080
+
 /**
  * Different ports of loopback that nobody listens on, below those of outgoing connections: one of these
  * could take a port before it is used. This process listens on the port after each until it ends, so that
@@ -10,7 +13,7 @@ import { createServer, type Server } from 'node:net'
 export async function freePorts(count: number): Promise<number[]> {
   const ports = new Set<number>()
   while (ports.size < count) {
-    const port = 2 * randomInt(5_000, 16_000)
+    const port = 2 * randomInt(LAST_BAD_PORT / 2 + 1, 16_000)
     const mark = await listen(port + 1)
     if (mark === undefined) continue
     mark.unref()
