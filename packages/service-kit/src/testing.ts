@@ -51,14 +51,13 @@ interface FolderOwner {
 }
 
 /**
- * Makes a folder that lasts as long as the test and gives its path, which is in the system's temporary folder. tap
- * removes it, but before the teardowns run when no teardown was there before it. A service that still writes would then
- * make it fail, so this registers one first.
+ * Makes a folder that lasts as long as the test and gives its path, which is in the system's temporary folder. Each call
+ * makes another one: tap would empty the first, under a service that still uses it. tap removes them, but before the
+ * teardowns run when no teardown was there before it. A service that still writes would then make it fail, so this
+ * registers one first.
  */
 export function testFolder(t: FolderOwner, content: FolderContent = {}): string {
-  const parent = tmpdir()
   t.teardown(() => undefined)
-  if (!t.testdirName.startsWith(parent))
-    t.testdirName = join(parent, `gatehouse-test-${hash('sha256', t.testdirName)}`)
+  t.testdirName = join(tmpdir(), `gatehouse-test-${hash('sha256', t.testdirName)}`)
   return t.testdir(content)
 }
