@@ -15,6 +15,12 @@ import type { CertService } from './service.ts'
 
 const MAX_ADDRESSES = 8
 const THIS_MACHINE = [{ address: '127.0.0.1' }, { address: '::1' }]
+/** What to do about a name that this machine cannot look up. */
+const NAMELESS = {
+  action:
+    'Check the name, and what the DNS server and the hosts file of this machine say of it. Or look from a machine that ' +
+    'knows it; `get --probe` also takes an address.',
+}
 const SECOND = 1_000
 /** Until a server that was told to reload serves the new files. */
 const PATIENCE = 60 * SECOND
@@ -100,7 +106,8 @@ export async function probeHost(
     host === ''
       ? THIS_MACHINE
       : await resolve().catch(({ code }) => {
-          throw new ClientError('CERT_CLIENT_NOT_SERVED', `${host} has no address (${code})`)
+          const why = code === 'EAI_AGAIN' ? 'cannot be looked up now' : 'has no address here'
+          throw new ClientError('CERT_CLIENT_NOT_SERVED', `${host} ${why} (${code})`, NAMELESS)
         })
   return Promise.all(
     found.slice(0, MAX_ADDRESSES).map(async ({ address }) => {

@@ -120,7 +120,8 @@ t.test('a port where nothing listens, or no TLS, is named', async (t) => {
   })
   const nameless = client({ ports: [{ ...port, host: 'nowhere.invalid' }] })
   t.match(await settled(running, getOnce(nameless.get)), {
-    message: /^nowhere\.invalid has no address/,
+    message: /^nowhere\.invalid has no address here/,
+    action: /^Check the name/,
   })
   t.strictSame(told, [], 'there is nothing to tell')
 })

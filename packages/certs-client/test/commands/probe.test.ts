@@ -157,7 +157,8 @@ t.test('what names no server is refused', async (t) => {
     )
   await t.rejects(look('nowhere.invalid'), {
     code: 'CERT_CLIENT_NOT_SERVED',
-    message: /has no address/,
+    message: 'nowhere.invalid has no address here (ENOTFOUND)',
+    action: /^Check the name, and what the DNS server/,
   })
   await t.rejects(look('localhost:1', { ca: '/none' }), { code: 'CERT_CLIENT_UNTRUSTED' })
 })
