@@ -1,15 +1,18 @@
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import type { Page } from 'playwright-core'
 import type { Test } from 'tap'
 import { freePort, startProcess } from '../helpers/process.ts'
-import { launchKeepingChromium } from './chromium.ts'
+import { launchChromiumOf, launchKeepingChromium } from './chromium.ts'
+
+const run = promisify(execFile)
 
 /** A tab of any engine. What it shows is asked for, not awaited: each engine takes another moment for loaded. */
 export interface Tab {
@@ -49,20 +52,28 @@ export function missingEngine(engine: EngineName): string | false {
   return missing === undefined ? false : `there is no ${missing}`
 }
 
+/** The roots that a browser trusts, each in PEM. Without them, it accepts every certificate. */
+type Roots = readonly string[]
+
 /** Starts each engine without a window. It finds these hosts on loopback; see {@link missingEngine}. */
 export const ENGINES: Readonly<
-  Record<EngineName, (t: Test, hosts: readonly string[]) => Promise<OpenProfile>>
+  Record<EngineName, (t: Test, hosts: readonly string[], roots?: Roots) => Promise<OpenProfile>>
 > = {
   chromium: startChromium,
   firefox: startFirefox,
   webkit: startWebKit,
 }
 
-async function startChromium(t: Test, hosts: readonly string[]): Promise<OpenProfile> {
-  const rules = hosts.map((host) => `MAP ${host} 127.0.0.1`)
+async function startChromium(
+  t: Test,
+  hosts: readonly string[],
+  roots?: Roots,
+): Promise<OpenProfile> {
+  const rules = `--host-resolver-rules=${hosts.map((host) => `MAP ${host} 127.0.0.1`).join(',')}`
   // Playwright accepts a certificate for pages, and not for workers.
-  const args = ['--ignore-certificate-errors', `--host-resolver-rules=${rules.join(',')}`]
-  const browser = await launchKeepingChromium(t, ...args)
+  const browser = roots
+    ? await launchChromiumOf(t, await homeWith(t, roots), rules)
+    : await launchKeepingChromium(t, '--ignore-certificate-errors', rules)
   return async (t) => {
     const context = await browser.newContext()
     context.setDefaultTimeout(20_000)
@@ -77,6 +88,24 @@ async function startChromium(t: Test, hosts: readonly string[]): Promise<OpenPro
   }
 }
 
+/** A home with the database of certificates that Chromium reads. */
+async function homeWith(t: Test, roots: Roots): Promise<string> {
+  const home = testFolder(t, { '.pki': { nssdb: {} } })
+  await writeDatabase(join(home, '.pki/nssdb'), roots)
+  return home
+}
+
+/** The database of NSS in a folder. */
+async function writeDatabase(folder: string, roots: Roots): Promise<void> {
+  const certutil = (...args: string[]) => run('certutil', ['-d', `sql:${folder}`, ...args])
+  await certutil('-N', '--empty-password')
+  for (const [index, root] of roots.entries()) {
+    const file = join(folder, `root-${index}.pem`)
+    writeFileSync(file, root)
+    await certutil('-A', '-t', 'C,,', '-n', `root ${index}`, '-i', file)
+  }
+}
+
 /** Milliseconds for an answer of Firefox. */
 const PATIENCE = 60_000
 const PREFERENCES = {
@@ -87,8 +116,9 @@ const PREFERENCES = {
 }
 
 /** By WebDriver BiDi, which Firefox itself speaks. */
-async function startFirefox(t: Test): Promise<OpenProfile> {
+async function startFirefox(t: Test, _: readonly string[], roots?: Roots): Promise<OpenProfile> {
   const folder = testFolder(t)
+  if (roots) await writeDatabase(folder, roots)
   const lines = Object.entries(PREFERENCES).map(
     (each) => `user_pref(${JSON.stringify(each).slice(1, -1)});`,
   )
@@ -124,7 +154,7 @@ async function startFirefox(t: Test): Promise<OpenProfile> {
     if (answer.error) throw new Error(`${method}: ${answer.message}`)
     return answer.result
   }
-  const capabilities = { alwaysMatch: { acceptInsecureCerts: true } }
+  const capabilities = { alwaysMatch: { acceptInsecureCerts: !roots } }
   await send('session.new', { capabilities })
 
   return async (t) => {
@@ -160,9 +190,11 @@ interface Answer {
   readonly message?: string
 }
 
+const SYSTEM_ROOTS = '/etc/ssl/certs/ca-certificates.crt'
+
 /** By WebDriver, with a program and a browser for each person. */
-async function startWebKit(t: Test, names: readonly string[]): Promise<OpenProfile> {
-  const folder = testFolder(t)
+async function startWebKit(t: Test, names: readonly string[], roots?: Roots): Promise<OpenProfile> {
+  const folder = testFolder(t, { 'roots.pem': roots?.join('') ?? '' })
   const [command, binary, screen, wrapper] = PROGRAMS.webkit
   const hosts = join(folder, 'hosts')
   writeFileSync(hosts, names.map((name) => `127.0.0.1 ${name}\n`).join(''))
@@ -178,7 +210,12 @@ async function startWebKit(t: Test, names: readonly string[]): Promise<OpenProfi
   return async (t) => {
     const port = await freePort()
     const args = [`--port=${port}`, '--host=127.0.0.1']
-    await startProcess(t, { command, args, folder, port, env })
+    // It trusts what the system trusts: here, these roots are mounted in its place.
+    const mount = `mount --bind ${folder}/roots.pem ${SYSTEM_ROOTS} && exec "$@"`
+    const program = roots
+      ? { command: 'unshare', args: ['-m', 'sh', '-c', mount, 'sh', command, ...args] }
+      : { command, args }
+    await startProcess(t, { ...program, folder, port, env })
     async function send(method: string, path: string, body?: object): Promise<unknown> {
       const answer = await fetch(`http://127.0.0.1:${port}/session${path}`, {
         method,
@@ -189,7 +226,7 @@ async function startWebKit(t: Test, names: readonly string[]): Promise<OpenProfi
       return value
     }
     const browser = { binary, args: ['--automation'] }
-    const alwaysMatch = { acceptInsecureCerts: true, 'webkitgtk:browserOptions': browser }
+    const alwaysMatch = { acceptInsecureCerts: !roots, 'webkitgtk:browserOptions': browser }
     const begun = await send('POST', '', { capabilities: { alwaysMatch } })
     const at = `/${(begun as { sessionId: string }).sessionId}`
     t.teardown(() => send('DELETE', at))
