@@ -16,7 +16,6 @@ import { ClientError } from './errors.ts'
 const MAX_CHAIN = 10
 /** Clocks that are set differ by no more than this, in ms. */
 const CLOCK_SKEW = 60_000
-const PEM = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
 /** A certificate with its private key, both checked against each other. */
 export interface Pair
@@ -139,7 +138,12 @@ export function timeOf(text: string): number | undefined {
   return Number.isFinite(ms) ? ms : undefined
 }
 
-/** Reads all certificates of a text, such as a file of roots. */
+/** Reads all certificates of a text, such as a file of roots. @throws PkiError, and the errors of node:crypto */
 export function certificatesIn(pem: string): X509Certificate[] {
-  return (pem.match(PEM) ?? []).map((block) => new X509Certificate(block))
+  return fromPem(pem, 'CERTIFICATE').map((der) => new X509Certificate(der))
+}
+
+/** The SHA-256 of a certificate, in lower-case hex. */
+export function fingerprintOf({ fingerprint256 }: X509Certificate): string {
+  return fingerprint256.replaceAll(':', '').toLowerCase()
 }

@@ -1,6 +1,7 @@
 import { createPkcs12, createTruststore, fromPem } from '@gatehouse/pki'
 import type { Pair } from './certificate.ts'
 import { readSecret } from './credentials.ts'
+import type { Roots } from './roots.ts'
 
 /** Java takes no other characters. */
 const PRINTABLE_ASCII = /^[ -~]+$/
@@ -11,8 +12,8 @@ export interface Pkcs12Options {
   readonly passwordFile: string
   /** The alias that Java shows. */
   readonly friendlyName: string
-  /** Reads the roots for the truststore, PEM; undefined if they are not known. */
-  readonly roots: () => string | undefined
+  /** The roots for the truststore; undefined if they are not known. */
+  readonly roots: Roots | undefined
 }
 
 /**
@@ -31,9 +32,8 @@ export function pkcs12Files(
   const [key] = fromPem(privateKey) as [Buffer]
   const [certificate, ...chain] = fromPem(fullChain) as [Buffer]
   const bundle = createPkcs12({ privateKey: key, certificate, chain, password, friendlyName })
-  const pem = roots()
-  if (pem === undefined) return [[keystore, bundle]]
-  const truststore = createTruststore({ roots: fromPem(pem, 'CERTIFICATE'), password })
+  if (!roots) return [[keystore, bundle]]
+  const truststore = createTruststore({ roots: roots().map(({ raw }) => raw), password })
   return [
     [keystore, bundle],
     [TRUSTSTORE, truststore],

@@ -10,6 +10,7 @@ import { readSecret } from './credentials.ts'
 import { ClientError, type ErrorHints } from './errors.ts'
 import { type Pkcs12Options, pkcs12Files } from './pkcs12.ts'
 import type { StoragePlace } from './place.ts'
+import type { Roots } from './roots.ts'
 
 /** The folder in which a pod finds its service account, and the root of the API server. */
 export const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
@@ -35,8 +36,8 @@ export interface SecretOptions {
   readonly fetch: BoundedFetch
   /** The folder of the service account. */
   readonly account: string
-  /** PEM; the one that a chain leads to is put beside it. */
-  readonly roots?: string | undefined
+  /** The one that a chain leads to is put beside it. */
+  readonly roots?: Roots | undefined
   /** Asks for PKCS#12 files beside those in PEM. */
   readonly pkcs12?: Pkcs12Options | undefined
   readonly log: { info(fields: object, message: string): void }
@@ -87,10 +88,10 @@ export function openSecret(options: SecretOptions): StoragePlace {
   }
 }
 
-function manifest(pair: Placed, { namespace, name, roots = '', pkcs12 }: SecretOptions): object {
+function manifest(pair: Placed, { namespace, name, roots, pkcs12 }: SecretOptions): object {
   const { fullChain, privateKey, renewAt } = pair
   const files = pkcs12Files(pair, KEYSTORE, pkcs12)
-  const root = rootOf(certificatesIn(fullChain), certificatesIn(roots))
+  const root = rootOf(certificatesIn(fullChain), roots?.() ?? [])
   const annotations = renewAt === undefined ? {} : { [RENEW_AT]: toTime(renewAt) }
   return {
     apiVersion: 'v1',

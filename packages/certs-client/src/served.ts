@@ -9,7 +9,7 @@ import {
   probe,
   serverNameFor,
 } from '@gatehouse/tls-probe'
-import { type Placed, toTime } from './certificate.ts'
+import { fingerprintOf, type Placed, toTime } from './certificate.ts'
 import { ClientError } from './errors.ts'
 import type { CertService } from './service.ts'
 
@@ -124,9 +124,4 @@ export async function probeHost(
       }
     }),
   )
-}
-
-/** The SHA-256 of a certificate, as the service writes it. */
-export function fingerprintOf({ fingerprint256 }: X509Certificate): string {
-  return fingerprint256.replaceAll(':', '').toLowerCase()
 }

@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { DAY, type Running, start } from '../../../services/cert-service/test/helpers/app.ts'
 import { getOnce } from '../src/keep.ts'
 import { pkcs12Files, readPassword } from '../src/pkcs12.ts'
+import { readRoots } from '../src/roots.ts'
 import { type ClientOptions, clientOf, type Fetched, injected, listAll } from './helpers/client.ts'
 
 const FILES = ['bundle.p12', 'truststore.p12']
@@ -16,7 +17,7 @@ function open(running: Running, options: ClientOptions = {}) {
   const rootFile = join(running.folder, 'root.pem')
   writeFileSync(passwordFile, 'first password\n', { mode: 0o600 })
   writeFileSync(rootFile, toPem('CERTIFICATE', running.service.ca.root() as Uint8Array))
-  const roots = () => readFileSync(rootFile, 'utf8')
+  const roots = () => readRoots(rootFile)
   const fetch = injected(running)
   const reloads = join(running.folder, 'reloads')
   writeFileSync(reloads, '')
@@ -131,7 +132,7 @@ t.test('a key that was made here stays when the password changes', async (t) => 
 t.test('without roots there is no truststore', async (t) => {
   const running = await start(t)
   const { passwordFile } = open(running)
-  const pkcs12 = { passwordFile, friendlyName: 'a.test', roots: () => undefined }
+  const pkcs12 = { passwordFile, friendlyName: 'a.test', roots: undefined }
   const { get, folder } = open(running, { folder: { pkcs12 } })
   await getOnce(get)
   t.ok(listAll(folder).includes('bundle.p12'))

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { createSecureContext } from 'node:tls'
 import { createFetch } from '@gatehouse/net'
-import { createRoot, createTruststore, fromPem, toPem } from '@gatehouse/pki'
+import { createRoot, createTruststore, toPem } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import {
@@ -15,6 +15,7 @@ import {
   type Running,
   start,
 } from '../../../services/cert-service/test/helpers/app.ts'
+import { certificatesIn } from '../src/certificate.ts'
 import { getOnce } from '../src/keep.ts'
 import { clusterRoot, openSecret } from '../src/secret.ts'
 import { clientOf } from './helpers/client.ts'
@@ -78,7 +79,7 @@ t.test('a Secret is created, kept while nothing is due, and renewed', async (t) 
   const root = toPem('CERTIFICATE', running.service.ca.root() as Uint8Array)
   const place = openSecret({
     ...{ namespace: 'shop', name: 'web-tls', account, fetch, log: base.log },
-    roots: `${other}# ours\n${root}${other}`,
+    roots: () => certificatesIn(`${other}# ours\n${root}${other}`),
     url: new URL(`https://127.0.0.1:${port}`),
   })
   const get = { ...base, place }
@@ -134,9 +135,9 @@ t.test('PKCS#12 files are in the Secret, and follow their password', async (t) =
   const { get: base } = clientOf(running)
   const passwordFile = join(running.folder, 'password')
   writeFileSync(passwordFile, 'first')
-  const roots = () => clusterRoot(account)
+  const roots = () => certificatesIn(clusterRoot(account))
   const place = openSecret({
-    ...{ namespace: 'shop', name: 'web-tls', account, fetch, log: base.log, roots: roots() },
+    ...{ namespace: 'shop', name: 'web-tls', account, fetch, log: base.log, roots },
     pkcs12: { passwordFile, friendlyName: 'a.test', roots },
     url: new URL(`https://127.0.0.1:${port}`),
   })
@@ -167,7 +168,7 @@ t.test('PKCS#12 files are in the Secret, and follow their password', async (t) =
     const passphrase = readFileSync(passwordFile, 'utf8')
     const pfx = contentOf('keystore.p12')
     t.doesNotThrow(() => createSecureContext({ pfx, passphrase }), what)
-    const trusted = createTruststore({ roots: fromPem(roots()), password: passphrase })
+    const trusted = createTruststore({ roots: roots().map(({ raw }) => raw), password: passphrase })
     t.ok(contentOf('truststore.p12').equals(trusted), what)
   }
   writeFileSync(passwordFile, '')

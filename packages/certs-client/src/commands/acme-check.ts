@@ -5,7 +5,7 @@ import { UsageError } from '@gatehouse/service-kit/program'
 import { checkAcme, shakeHands } from '../acme/check.ts'
 import { clientClock } from '../clock.ts'
 import { readSecret } from '../credentials.ts'
-import { readRoots } from '../open.ts'
+import { pemOf, readRoots } from '../roots.ts'
 import { readNames, readUrl, type Texts } from '../settings.ts'
 
 const HMAC_KEY = /^[\w-]{16,1024}$/
@@ -26,7 +26,7 @@ export async function acmeCheck(
   const hmacKey = hmacFile === undefined ? '' : readSecret({ file: hmacFile }, HMAC_KEY)
   const externalAccount = kid === undefined ? undefined : { kid, hmacKey }
   const url = readUrl('URL', text)
-  const roots = ca === undefined ? undefined : readRoots(ca)
+  const roots = ca === undefined ? undefined : pemOf(readRoots(ca))
   const fetch = createFetch({ ca: roots ?? getCACertificates('system').join('\n') })
   await using opened = new AsyncDisposableStack()
   opened.defer(() => fetch.close())

@@ -4,7 +4,7 @@ import { UsageError } from '@gatehouse/service-kit/program'
 import { createLogger } from '@gatehouse/service-kit/telemetry'
 import { clientClock } from '../clock.ts'
 import { type Get, getOnce, keepGetting } from '../keep.ts'
-import { openService, readRoots, warnIfExposed } from '../open.ts'
+import { openService, warnIfExposed } from '../open.ts'
 import { type Pkcs12Options, readPassword } from '../pkcs12.ts'
 import { openFolder, type StoragePlace } from '../place.ts'
 import { clusterRoot, openSecret, SERVICE_ACCOUNT } from '../secret.ts'
@@ -61,14 +61,13 @@ export async function get(
   const [domain] = request.names
   if (!domain) throw new UsageError('get needs a name')
   await using opened = new AsyncDisposableStack()
-  const { caFile } = connection
   // No name of a server begins like this, and none has an `@`.
   const isOfClient = profile === 'client'
   const name = isOfClient ? `_client.${encodeURIComponent(domain.text)}` : domain.text
-  const roots = () => (caFile === undefined ? undefined : readRoots(caFile))
+  const service = opened.use(openService(connection, { ...deps, actionFor, profile }))
+  const { roots } = service
   const pkcs12 = pkcs12Of(options, { roots, friendlyName: domain.text, log })
   const place = await openPlace(name, options, { ...deps, env: process.env, opened, roots, pkcs12 })
-  const service = opened.use(openService(connection, { ...deps, actionFor, profile }))
   const run: Get = {
     ...deps,
     request,
@@ -120,7 +119,7 @@ async function openPlace(domain: string, options: GetOptions, deps: PlaceDeps) {
 }
 
 function secretOf(text: string, options: GetOptions, deps: PlaceDeps): StoragePlace {
-  const { env, log, opened, pkcs12 } = deps
+  const { env, log, opened, roots, pkcs12 } = deps
   const wrong = OF_FILES.find((option) => options[option] !== undefined)
   if (wrong) throw new UsageError(`--${kebab(wrong)} is for --out, not for --secret`)
   const name = readSecretName(text)
@@ -129,7 +128,6 @@ function secretOf(text: string, options: GetOptions, deps: PlaceDeps): StoragePl
   const url = parseEndpointUrl(`https://${host.includes(':') ? `[${host}]` : host}:${port}`)
   const fetch = createFetch({ ca: clusterRoot(SERVICE_ACCOUNT) })
   opened.defer(fetch.close)
-  const roots = deps.roots()
   return openSecret({ ...name, url, fetch, account: SERVICE_ACCOUNT, roots, pkcs12, log })
 }
 

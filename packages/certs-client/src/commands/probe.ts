@@ -1,12 +1,12 @@
-import type { X509Certificate } from 'node:crypto'
+import { X509Certificate } from 'node:crypto'
 import { getCACertificates } from 'node:tls'
 import { isIp } from '@gatehouse/net'
 import { escaped, UsageError } from '@gatehouse/service-kit/program'
 import { rootOf } from '@gatehouse/tls-probe'
-import { certificatesIn, toTime } from '../certificate.ts'
+import { fingerprintOf, toTime } from '../certificate.ts'
 import { clientClock } from '../clock.ts'
-import { readRoots } from '../open.ts'
-import { fingerprintOf, probeHost } from '../served.ts'
+import { readRoots } from '../roots.ts'
+import { probeHost } from '../served.ts'
 import { hasCredentials, kebab, readProbe } from '../settings.ts'
 import { type CommandOptions, type Io, open, print } from './certificates.ts'
 import { labelled } from './table.ts'
@@ -22,8 +22,8 @@ export async function probeName(
   const port = readProbe(`${text}${/:\d+$/.test(text) ? '' : ':443'} ${protocol}`.trim())
   const { host } = port
   if (host === '') throw new UsageError('name the server: NAME or NAME:PORT')
-  const pems = [...getCACertificates('system'), ...(ca ? [readRoots(ca)] : [])]
-  const roots = certificatesIn(pems.join('\n'))
+  const system = getCACertificates('system').map((pem) => new X509Certificate(pem))
+  const roots = [...system, ...(ca ? readRoots(ca) : [])]
   await using service = hasCredentials(options, io.env) ? open(options, io) : undefined
   const warn = ({ message }: Error) => {
     io.stderr.write(escaped(`warning: the service does not tell the newest: ${message}\n`))

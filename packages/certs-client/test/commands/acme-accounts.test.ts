@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { createRoot, toPem } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import fastify from 'fastify'
 import t, { type Test } from 'tap'
@@ -92,7 +93,8 @@ t.test('a key is asked for a caller, for oneself, or anew', async (t) => {
 t.test('a person gets lines to paste for each client', async (t) => {
   const { folder, options, io } = await stage(t)
   const root = join(folder, 'root.pem')
-  writeFileSync(root, '-----BEGIN CERTIFICATE-----\n')
+  const { certificate } = await createRoot({ commonName: 'Root', now: Date.now() })
+  writeFileSync(root, toPem('CERTIFICATE', certificate))
   const text = await acmeAccount('web', options, io(true, { GATEHOUSE_CA: root }))
   t.match(text, `kid        web-1\nkey        ${KEY.hmacKey}\ndirectory  ${KEY.directory}\n`)
   t.match(text, `--eab-kid=web-1 --eab-hmac-key=${KEY.hmacKey}`)

@@ -1,0 +1,70 @@
+import type { X509Certificate } from 'node:crypto'
+import { readFileSync, statSync } from 'node:fs'
+import { type BoundedFetch, createFetch, type FetchInit } from '@gatehouse/net'
+import { certificatesIn, fingerprintOf } from './certificate.ts'
+import { ClientError } from './errors.ts'
+
+/** The header in which the service is told which roots are trusted. */
+const HEADER = 'gatehouse-roots'
+/** The service reads no more of them, and a file with more is one of public CAs. */
+const MAX_NAMED = 64
+
+/** The roots that verify connections to the service, as they are now. */
+export type Roots = () => readonly X509Certificate[]
+
+interface RootsContext {
+  readonly log: { warn(fields: object, message: string): void }
+}
+
+/** Reads a file of roots. @throws ClientError CERT_CLIENT_UNTRUSTED */
+export function readRoots(file: string): readonly X509Certificate[] {
+  try {
+    return certificatesIn(statSync(file).isFIFO() ? '' : readFileSync(file, 'utf8'))
+  } catch (cause) {
+    const { code, message, syscall } = cause as NodeJS.ErrnoException
+    const why = syscall ? `cannot be read (${code})` : `is no file of certificates: ${message}`
+    throw new ClientError('CERT_CLIENT_UNTRUSTED', `${file} ${why}`, { cause })
+  }
+}
+
+/**
+ * Opens a file of roots, which is read again for each request. While it cannot be read, the roots of before count.
+ * @throws ClientError CERT_CLIENT_UNTRUSTED
+ */
+export function openRoots(file: string, { log }: RootsContext): Roots {
+  let roots = readRoots(file)
+  let isBroken = false
+  return () => {
+    try {
+      roots = readRoots(file)
+      isBroken = false
+    } catch (error) {
+      if (!(error instanceof ClientError)) throw error
+      const fields = { code: error.code, detail: error.message }
+      if (!isBroken) log.warn(fields, 'the roots that the file had before are still trusted')
+      isBroken = true
+    }
+    return roots
+  }
+}
+
+/** Writes certificates as PEM. */
+export const pemOf = (certificates: readonly X509Certificate[]): string => certificates.join('')
+
+/** Makes a fetch that trusts these roots alone, and tells the service which they are. */
+export function createTrustingFetch(roots: Roots): BoundedFetch {
+  const fetches = new Map<string, BoundedFetch>()
+  const fetch = (url: URL | string, { headers, ...init }: FetchInit = {}) => {
+    const current = roots()
+    const ca = pemOf(current)
+    const trusting = fetches.get(ca) ?? createFetch({ ca })
+    fetches.set(ca, trusting)
+    const ids = current.map((root) => fingerprintOf(root).slice(0, 16))
+    const trust = ids.length <= MAX_NAMED ? { [HEADER]: ids.join() } : {}
+    return trusting(url, { ...init, headers: { ...headers, ...trust } })
+  }
+  const close = async () => {
+    for (const trusting of fetches.values()) await trusting.close()
+  }
+  return Object.assign(fetch, { close })
+}
