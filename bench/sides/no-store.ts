@@ -65,7 +65,7 @@ export function createNoStore(): Store {
     listTransitions: async () => [],
     countCovered: async () => ({ caller: 0, other: 0 }),
     findCoverage: async () => undefined,
-    listOfCaller: async () => [],
+    listInService: async () => [],
     requestRenewals: async () => {},
     setRenewalInfoRead: async () => {},
     setDownloaded: async () => {},

@@ -6,7 +6,7 @@ import {
   parseJson,
   retryAfterOf,
 } from '@gatehouse/net'
-import type { Profile } from '@gatehouse/pki'
+import type { KeyType, Profile } from '@gatehouse/pki'
 import { printable } from '@gatehouse/service-kit/program'
 import type { ProbePort } from '@gatehouse/tls-probe'
 import { type Static, type TSchema, Type } from 'typebox'
@@ -208,10 +208,14 @@ export function connect(options: ConnectOptions) {
       const asked = parseJson(answer.body)
       return Check(Renewals, asked) ? { asked: asked as Static<typeof Renewals> } : obtained(answer)
     },
-    /** Renews all certificates of a name or a caller, for operators. */
+    /** Renews all certificates that have something in common, for operators. */
     renewAll(about: {
       readonly domain?: string
       readonly caller?: string | undefined
+      readonly issuer?: string | undefined
+      readonly under?: string | undefined
+      readonly keyType?: KeyType | undefined
+      readonly before?: string | undefined
       readonly spread?: string | undefined
       readonly dryRun?: boolean | undefined
     }) {

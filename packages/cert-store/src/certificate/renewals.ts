@@ -1,12 +1,18 @@
 import { type Engine, indexable, type RowOf, type Transaction } from '@gatehouse/store'
-import { type CertificateRecord, NAME_PAGE, type Renewals } from '../port/store.ts'
+import {
+  type CertificateRecord,
+  NAME_PAGE,
+  type RenewalScope,
+  type Renewals,
+} from '../port/store.ts'
 import { CLIENT_ISSUER } from '../schema/coverage.ts'
-import { DAY, IDS, MAX_ROWS } from '../schema/sql.ts'
+import { DAY, IDS, MAX_ROWS, TEXTS } from '../schema/sql.ts'
 import { type CERTIFICATES, IS_PROBED, PUT_OFF } from '../schema/tables.ts'
 import {
   addTransitions,
   BEGINNING,
   type CertificateParts,
+  issuerDigest,
   type SelectCertificates,
 } from './certificates.ts'
 
@@ -48,9 +54,6 @@ const SET_READ = 'UPDATE certificates SET renewal_info_read_at = $2 WHERE id = $
 const REQUEST = `
   UPDATE certificates SET renewal_requested_at = least(coalesce(renewal_requested_at, $2), $2)
   WHERE id = $1 AND is_current AND account IS NOT NULL`
-const OF_CALLER = `
-  WHERE asked_by = $1 AND not_after >= $2 AND (not_after > $2 OR id > $3) AND is_current
-  ORDER BY not_after, id LIMIT ${NAME_PAGE}`
 
 type Moved = Pick<RowOf<typeof CERTIFICATES>, 'requestKey'>
 type Due = Pick<RowOf<typeof CERTIFICATES>, 'id' | 'requestKey' | 'domain'>
@@ -109,7 +112,7 @@ export function renewalsOn(db: Engine, { audit, select, leases, changes }: Renew
       if (due.length > 0) await tx.run(moveTo, listOf(due), until)
       return due
     }
-    return listClaimed(await db.transaction(claimSome, { durable: false }))
+    return recordsOf(await db.transaction(claimSome, { durable: false }))
   }
 
   async function move(change: (tx: Transaction) => Promise<readonly Moved[]>): Promise<void> {
@@ -147,14 +150,14 @@ export function renewalsOn(db: Engine, { audit, select, leases, changes }: Renew
     return changed
   }
 
-  /** The certificates of these ids, in their order, with what else was read as they were claimed. */
-  async function listClaimed(
-    claimed: readonly (Pick<CertificateRecord, 'id'> & Partial<CertificateRecord>)[],
+  /** The certificates of these ids, in their order, with what else was read before. */
+  async function recordsOf(
+    rows: readonly (Pick<CertificateRecord, 'id'> & Partial<CertificateRecord>)[],
   ): Promise<readonly CertificateRecord[]> {
-    if (claimed.length === 0) return []
-    const records = await select(BY_IDS, listOf(claimed))
+    if (rows.length === 0) return []
+    const records = await select(BY_IDS, listOf(rows))
     const byId = new Map(records.map((record) => [record.id, record]))
-    return claimed.flatMap(({ id, checkAt }) => {
+    return rows.flatMap(({ id, checkAt }) => {
       const record = byId.get(id)
       return record ? { ...record, ...(checkAt !== undefined && { checkAt }) } : []
     })
@@ -166,8 +169,7 @@ export function renewalsOn(db: Engine, { audit, select, leases, changes }: Renew
         const { due, claimed } = await db.transaction((tx) => claim(tx, now, limit), {
           durable: false,
         })
-        if (claimed.length > 0 || due.length === 0 || tries === MAX_TRIES)
-          return listClaimed(claimed)
+        if (claimed.length > 0 || due.length === 0 || tries === MAX_TRIES) return recordsOf(claimed)
       }
     },
     claimUnchecked: (...claim) => claimUntil(UNCHECKED, CHECK_LATER, claim),
@@ -203,8 +205,16 @@ export function renewalsOn(db: Engine, { audit, select, leases, changes }: Renew
       return setEach(fetched, (tx, id, time) => tx.run(SET_FETCHED, id, time, ran))
     },
     setRenewalInfoRead: (read) => setEach(read, (tx, id, time) => tx.run(SET_READ, id, time)),
-    listOfCaller: (askedBy, { notAfter, id } = BEGINNING) =>
-      select(OF_CALLER, indexable(askedBy), notAfter, id),
+    async listInService(scope, { notAfter, id } = BEGINNING) {
+      const params: (number | string)[] = [notAfter, id]
+      const conditions = conditionsOf(scope, (value) => `$${params.push(value)}`)
+      // The ids alone, as few of many large rows may be of the scope.
+      const sql = `
+        SELECT id FROM certificates
+        WHERE ${['is_current AND not_after >= $1 AND (not_after > $1 OR id > $2)', ...conditions].join(' AND ')}
+        ORDER BY not_after, id LIMIT ${NAME_PAGE}`
+      return recordsOf(await db.reports.all<Pick<CertificateRecord, 'id'>>(sql, ...params))
+    },
     requestRenewals: (moments, entry) =>
       db.transaction(async (tx) => {
         await audit.add(tx, entry)
@@ -216,6 +226,24 @@ export function renewalsOn(db: Engine, { audit, select, leases, changes }: Renew
             ])
       }),
   }
+}
+
+/** SQL: what a scope demands. `add` gives the parameter that stands for a value. */
+function conditionsOf(
+  { askedBy, domain, issuer, keyType, signers, madeBefore }: RenewalScope,
+  add: (value: number | string) => string,
+): readonly string[] {
+  const digests = signers && JSON.stringify(signers.map(issuerDigest))
+  const below = (digests: string) =>
+    `chain IN (SELECT id FROM chains WHERE issuer IN (${TEXTS.replace('$1', add(digests))}))`
+  return [
+    ...(askedBy === undefined ? [] : [`asked_by = ${add(indexable(askedBy))}`]),
+    ...(domain === undefined ? [] : [`domain = ${add(domain)}`]),
+    ...(issuer === undefined ? [] : [`issuer = ${add(issuer)}`]),
+    ...(keyType === undefined ? [] : [`key_type = ${add(keyType)}`]),
+    ...(digests === undefined ? [] : [below(digests)]),
+    ...(madeBefore === undefined ? [] : [`made_at < ${add(madeBefore)}`]),
+  ]
 }
 
 /** Sorts by id, so that two transactions never wait for each other. */

@@ -228,6 +228,20 @@ export interface Listings {
   countFailedOrders(): Promise<Readonly<Record<string, number>>>
 }
 
+/** What certificates in service have in common: as much as there is of it here. */
+export interface RenewalScope {
+  /** The caller whom they count for. */
+  readonly askedBy?: string | undefined
+  /** Their first name. */
+  readonly domain?: string | undefined
+  readonly issuer?: string | undefined
+  readonly keyType?: string | undefined
+  /** One of these authorities, DER, has signed them. */
+  readonly signers?: readonly Uint8Array[] | undefined
+  /** They were made before this time, in ms since the epoch. */
+  readonly madeBefore?: number | undefined
+}
+
 /** Keeps when certificates are to be renewed. */
 export interface Renewals {
   /**
@@ -239,9 +253,9 @@ export interface Renewals {
   claimUnchecked(now: number, limit: number, until: number): Promise<readonly CertificateRecord[]>
   /** Claims certificates of servers under whose names it is time to look at what is served, likewise. */
   claimUnprobed(now: number, limit: number, until: number): Promise<readonly CertificateRecord[]>
-  /** Lists at most {@link NAME_PAGE} current certificates that count for a caller and end later than `after`, by their end. */
-  listOfCaller(
-    askedBy: string,
+  /** Lists at most {@link NAME_PAGE} certificates in service of a scope that end later than `after`, by their end. */
+  listInService(
+    scope: RenewalScope,
     after?: Pick<CertificateRecord, 'notAfter' | 'id'>,
   ): Promise<readonly CertificateRecord[]>
   /** Keeps from when on ACME clients are asked to renew certificates, by their ids. */

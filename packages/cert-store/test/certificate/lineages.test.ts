@@ -112,11 +112,4 @@ onBothEngines('clients are asked to renew, and what they ask is kept', async (t,
     t.match(await store.findById(id), { renewalRequestedAt: earliest }, 'it is put off by none')
   }
   t.same(await store.listTransitions(other.id), [], 'only those of ACME clients')
-  const none = { notAfter: 0, id: 0 }
-  t.same(
-    (await store.listOfCaller('psk:web', none)).map((one) => one.id),
-    [id, other.id],
-  )
-  const last = (await store.listOfCaller('psk:web', none)).at(-1)!
-  t.same(await store.listOfCaller('psk:web', last), [])
 })

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
-import type { CertificateRecord } from '../../src/port/store.ts'
+import { type CertificateRecord, NAME_PAGE } from '../../src/port/store.ts'
 import { type Opened, onBothEngines, until } from '../helpers/engines.ts'
-import { NOW, newAudit, newCertificate } from '../helpers/store.ts'
+import { CHAIN, NOW, newAudit, newCertificate } from '../helpers/store.ts'
 
 const DAY = 86_400_000
 const MANY = 25_000
@@ -208,4 +208,39 @@ onBothEngines('many that a clock misdated', async (t, opened) => {
     return rows < MANY ? 0 : rows
   })
   t.ok(read < 2 * MANY, `each is looked at once: ${read}`)
+})
+
+onBothEngines('what is in service of a scope, page by page', async (t, { store }) => {
+  const [signer = Buffer.from('one'), other] = [CHAIN[0], Buffer.from('two')]
+  const add = (name: string, overrides = {}, at = NOW) =>
+    store.addCertificate(newCertificate({ names: [name], ...overrides }), newAudit({ at }))
+  await add('a', { askedBy: 'psk:web', notAfter: NOW + 9 * DAY })
+  await add('b', { issuer: 'other', chain: [other, signer] })
+  await add('c', { keyType: 'rsa2048', askedBy: 'psk:web', account: 'a', notAfter: NOW - DAY })
+  await add('d', {}, NOW + DAY)
+  const { id } = await add('e')
+  await store.remove([id], newAudit())
+  await add('b', { issuer: 'other', chain: [other, signer], notAfter: NOW + 8 * DAY })
+  for (const [scope, expected] of [
+    [{}, ['c', 'd', 'b', 'a']],
+    [{ askedBy: 'psk:web' }, ['c', 'a']],
+    [{ askedBy: 'psk:we' }, []],
+    [{ askedBy: undefined, domain: 'b' }, ['b']],
+    [{ issuer: 'ca' }, ['c', 'd', 'a']],
+    [{ keyType: 'rsa2048' }, ['c']],
+    [{ signers: [signer] }, ['c', 'd', 'a']],
+    [{ signers: [other] }, ['b']],
+    [{ signers: [signer, other] }, ['c', 'd', 'b', 'a']],
+    [{ signers: [] }, []],
+    [{ madeBefore: NOW }, []],
+    [{ madeBefore: NOW + 1 }, ['c', 'b', 'a']],
+    [{ issuer: 'ca', keyType: 'p256', madeBefore: NOW + 1, signers: [signer] }, ['a']],
+    [{ askedBy: 'psk:web', domain: 'a', issuer: 'ca', keyType: 'rsa2048' }, []],
+  ] as const)
+    t.same(domains(await store.listInService(scope)), expected, JSON.stringify(scope))
+  for (let n = 0; n < NAME_PAGE; n += 1) await add(`n${n}`, { keyType: 'rsa2048' })
+  const first = await store.listInService({ keyType: 'rsa2048' })
+  t.equal(first.length, NAME_PAGE)
+  const rest = await store.listInService({ keyType: 'rsa2048' }, first.at(-1))
+  t.same(domains(rest), [`n${NAME_PAGE - 1}`], 'of those with the same end, too')
 })

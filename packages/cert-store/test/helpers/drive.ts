@@ -60,6 +60,15 @@ const SCOPES = [
   { without: 'clients', names: { exact: [], patterns: ['%.example.com'] } },
 ]
 
+const RENEWAL_SCOPES = [
+  { askedBy: 'psk:web' },
+  { domain: 'app.example.com' },
+  { issuer: 'ca' },
+  { keyType: 'p256' },
+  { signers: [CHAIN[0]!] },
+  { madeBefore: NOW },
+]
+
 /** Has a store run each of its statements. */
 export async function driveAll(opened: Opened): Promise<void> {
   const { store } = opened
@@ -103,7 +112,7 @@ async function driveCertificates({ store }: Opened): Promise<void> {
   await store.findIssued('0'.repeat(64))
   await store.listBySerial('beef')
   await store.listHeads('psk:web', ['app.example.com'], { account: 'a', address: '10.0.0.1' })
-  await store.listOfCaller('psk:web', { notAfter: NOW, id: 1 })
+  for (const scope of RENEWAL_SCOPES) await store.listInService(scope, { notAfter: NOW, id: 1 })
   await store.requestRenewals(new Map([[id, NOW]]), newAudit())
   await store.setRenewalInfoRead(new Map([[id, NOW]]))
   await store.list({ after: 0, limit: 100 })
@@ -301,6 +310,8 @@ export const KNOWN_BY: Readonly<Record<'sqlite' | 'postgres', Readonly<Record<st
     'renew_at IS NOT NULL AND late_at < $1': 'few are late',
     'AND NOT (late_at < $1 AND': 'passes over those that are not renewed, or covered',
     'FROM audit) - 5000': 'the newest 5,000',
+    'SELECT id FROM certificates WHERE is_current AND not_after >= $1':
+      'all that is in service, once, as an operator has many renewed',
   },
   postgres: {
     "FROM orders WHERE status = 'failed'": 'few have failed',

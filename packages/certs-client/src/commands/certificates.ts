@@ -16,6 +16,7 @@ import {
   type ConnectionOptions,
   type OptionValues,
   readConnection,
+  readKeyType,
   readName,
   readProfile,
   type Texts,
@@ -29,7 +30,8 @@ export interface CommandOptions
     OptionValues<'noCross' | 'force' | 'forgetKey', boolean>,
     OptionValues<'keep' | 'only', readonly string[]>,
     Texts<'reason' | 'caller' | 'spread' | 'end' | 'adopt' | 'account' | 'profile'>,
-    Texts<'root' | 'rootKey' | 'signerKey'> {}
+    Texts<'root' | 'rootKey' | 'signerKey'>,
+    Texts<'issuedBy' | 'under' | 'keyType' | 'before'> {}
 
 export interface Io {
   readonly env: NodeJS.ProcessEnv
@@ -174,14 +176,19 @@ function failureOf(order: OrderAnswer, meaning: string): ClientError {
   return new ClientError(failure.code, `${meaning}: ${failure.message}`, failure)
 }
 
-/** Renews a certificate that is due, tries now what has failed, or renews all of a name or a caller. @throws UsageError, ClientError */
+/** Renews a certificate that is due, tries now what has failed, or renews all that fit the options. @throws UsageError, ClientError */
 export function renew(name: string, options: CommandOptions, io: Io): Promise<string> {
-  const { caller, spread, dryRun } = options
-  if (name === '' && caller === undefined) throw new UsageError('name a certificate, or --caller')
+  const { caller, issuedBy: issuer, under, before, spread, dryRun } = options
+  const scope = { caller, issuer, under, keyType: readKeyType(options.keyType), before }
+  const isScoped = Object.values(scope).some((value) => value !== undefined)
+  if (name === '' && !isScoped)
+    throw new UsageError(
+      'name a certificate, or --caller, --issued-by, --under, --key-type or --before',
+    )
   const domain = name === '' ? undefined : nameOf(name, options)
-  if (domain === undefined || caller !== undefined || spread !== undefined || dryRun)
+  if (domain === undefined || isScoped || spread !== undefined || dryRun)
     return ask(options, io, async (service) => {
-      const about = { ...(domain !== undefined && { domain }), caller, spread, dryRun }
+      const about = { ...(domain !== undefined && { domain }), ...scope, spread, dryRun }
       const value = await service.renewAll(about)
       return { value, text: renewalsText(value, dryRun) }
     })
@@ -222,7 +229,9 @@ function renewalsText(answer: RenewalsAnswer, isDryRun = false): string {
       },
     ),
   ]
-  return `${lines.join('\n')}\n`
+  return lines.length > 0
+    ? `${lines.join('\n')}\n`
+    : 'no certificate that is in service and renewed fits\n'
 }
 
 /** The order that came of another try: one that failed or is under way before one that is done. */

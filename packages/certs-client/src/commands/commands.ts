@@ -50,11 +50,15 @@ const QUESTIONS: readonly QuestionSyntax[] = [
   {
     name: 'renew',
     usage: 'renew [NAME]',
-    summary: 'renew a certificate that is due, or as an operator all of a name or a caller',
+    summary: 'renew a certificate that is due, or as an operator all that have something in common',
     options: {
       '--now': 'try now what has failed, whether or not its next try is due',
       ...WAIT,
       '--caller CALLER': 'all certificates of this caller, due or not',
+      '--issued-by NAME': 'all of this issuer, such as ca',
+      '--under ID': 'all below this intermediate or root: its key identifier or SHA-256',
+      '--key-type TYPE': 'all whose keys are of this type',
+      '--before TIME': 'all that were issued before, such as 2027-01-31T00:00:00Z',
       '--spread TIME': 'begin with all of them within this time, such as 24h (default at once)',
       '--dry-run': 'only say what would be renewed, by whom',
       ...PROFILE,
@@ -63,6 +67,7 @@ const QUESTIONS: readonly QuestionSyntax[] = [
       'gatehouse-certs renew app.example.com --wait',
       'gatehouse-certs renew app.example.com --now',
       'gatehouse-certs renew --caller web --spread 24h --dry-run',
+      'gatehouse-certs renew --issued-by ca --key-type rsa2048 --spread 7d',
     ],
   },
   {

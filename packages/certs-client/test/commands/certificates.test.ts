@@ -114,7 +114,20 @@ t.test('renew asks ACME clients, and says who never asks', async (t) => {
   t.match(await lines('m1.test', {}), [/^1 ACME clients are asked to renew/, /^m1/])
   t.match(await lines('m2.test', { spread: '2h' }), [/^1 renewed by the service until/])
   t.match(JSON.parse(await renew('', { ...options, caller: 'psk:web' }, io(false))), { asked: 2 })
-  t.throws(() => renew('', options, io(true)), /name a certificate, or --caller/)
+  for (const [scope, expected] of [
+    [{ issuedBy: 'ca' }, /^1 would be renewed/],
+    [{ issuedBy: 'ca', keyType: 'p256', before: '2030-01-02T00:00:00Z' }, /^1 would be renewed/],
+    [{ keyType: 'p384' }, 'no certificate that is in service and renewed fits'],
+    [{ before: '2030-01-01T00:00:00Z' }, 'no certificate that is in service and renewed fits'],
+  ] as const)
+    t.match((await lines('', { ...scope, dryRun: true }))[0], expected, JSON.stringify(scope))
+  await t.rejects(renew('', { ...options, keyType: 'p384' }, io(true)), { code: 'CERT_NOT_FOUND' })
+  await t.rejects(renew('', { ...options, under: 'AB:CD' }, io(true)), {
+    code: 'CERT_NOT_FOUND',
+    message: /^no root or intermediate of this CA has the key identifier or SHA-256 AB:CD: /,
+  })
+  t.throws(() => renew('', { ...options, keyType: 'rsa1024' }, io(true)), /--key-type is one of/)
+  t.throws(() => renew('', options, io(true)), /name a certificate, or --caller, --issued-by,/)
 })
 
 t.test('renew --now tries what has failed, whatever it waits for', async (t) => {

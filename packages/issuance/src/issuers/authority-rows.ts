@@ -76,6 +76,17 @@ export function recordWithoutKey(
   return { role, certificate, sealedKey: null, notAfter: info.notAfter }
 }
 
+/** Returns the intermediates that a root has signed itself, DER: not those that it comes to by a cross certificate. */
+export function intermediatesBelow(
+  rows: readonly AuthorityRecord[],
+  root: Uint8Array,
+): readonly Uint8Array[] {
+  return rows
+    .filter(({ role }) => role === LINES.server.role || role === LINES.client.role)
+    .map(({ certificate }) => certificate)
+    .filter((certificate) => isSignedBy(certificate, root))
+}
+
 /** The record of a new authority, with its key sealed. */
 export function recordOf(
   role: AuthorityRecord['role'],

@@ -7,6 +7,7 @@ import { isEnding } from './authorities.ts'
 import {
   type AuthorityDeps,
   type AuthorityOptions,
+  intermediatesBelow,
   isSignedBy,
   type StoredAuthority,
   YEAR,
@@ -134,6 +135,20 @@ export class Ca {
   /** Returns the intermediates that sign certificates of clients and are valid, DER. */
   clientIntermediates = async (): Promise<readonly Buffer[]> =>
     distinct((await this.#clientIntermediates()).map(({ certificate }) => certificate))
+
+  /**
+   * Returns the authorities that sign leaves below the one with this key identifier or SHA-256, in hexadecimal: the
+   * intermediates of a root, or an intermediate itself. DER; `undefined` if there is no such authority.
+   */
+  signersBelow = async (identifier: string): Promise<readonly Uint8Array[] | undefined> => {
+    const rows = await this.#deps.store.listAuthorities()
+    const authority = rows.find(({ role, certificate }) => {
+      const { skid, fingerprint256 } = parseCertificate(certificate)
+      return role !== 'cross' && [skid, fingerprint256].includes(identifier)
+    })
+    if (authority?.role !== 'root') return authority && [authority.certificate]
+    return intermediatesBelow(rows, authority.certificate)
+  }
 
   async #clientIntermediates(): Promise<readonly Authority[]> {
     await this.#refresh()

@@ -3,9 +3,8 @@ import { type Authority, createCross, loadAuthority, PkiError } from '@gatehouse
 import {
   type AuthorityDeps,
   type AuthorityOptions,
-  isSignedBy,
+  intermediatesBelow,
   isValid,
-  LINES,
   recordOf,
   recordWithoutKey,
   type StoredAuthority,
@@ -190,10 +189,9 @@ export class RootRoll {
     const now = clock.now()
     const { roots } = this.#parts
     const [oldRoot, newRoot] = [fromRoot, toRoot].map((id) => roots.find(id)?.authority)
-    const intermediates = (await store.listAuthorities())
-      .filter(({ role }) => role === LINES.server.role || role === LINES.client.role)
-      .map(({ certificate }) => certificate)
-      .filter((certificate) => oldRoot && isSignedBy(certificate, oldRoot.certificate))
+    const intermediates = oldRoot
+      ? intermediatesBelow(await store.listAuthorities(), oldRoot.certificate)
+      : []
     const inForce = await store.findInForce(intermediates, now)
     const trust = newRoot ? await this.rootHolders.find(newRoot.certificate, begunAt) : NOBODY
     return { now, inForce, ...trust }

@@ -2,10 +2,11 @@ import { randomInt } from 'node:crypto'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { CertificateRecord } from '@gatehouse/cert-store/port'
 import type { IssuanceResult } from '@gatehouse/issuance'
-import { limitLifetime, readName } from '@gatehouse/issuance/request'
+import { limitLifetime, pointingTo, readName } from '@gatehouse/issuance/request'
 import { DAY, isMisdated, planRenewal, renewalWindow, toTime } from '@gatehouse/issuance/times'
+import { KEY_TYPES } from '@gatehouse/pki'
 import { durationOf, optional } from '@gatehouse/service-kit/config'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import { findPermitted, isOf, readDomain, type Subject } from '../lookup/certificates.ts'
@@ -89,6 +90,8 @@ const RENEW = guarded([403, 404, 422, 429], {
   response: { 200: certificateAnswer(), 202: Type.Union([OrderSchema, AskedSchema]) },
 })
 
+const SCOPE_MEMBERS = ['domain', 'caller', 'issuer', 'under', 'keyType', 'before']
+
 const RenewAllSchema = Type.Object(
   {
     domain: Type.Optional(TargetSchema.properties.domain),
@@ -98,6 +101,20 @@ const RenewAllSchema = Type.Object(
         maxLength: 300,
         description: 'As the audit trail has it, such as `psk:web`; without a method, a key.',
       }),
+      issuer: Type.String({ maxLength: 64, description: 'The issuer by its name, such as `ca`.' }),
+      under: Type.String({
+        pattern: '^[0-9A-Fa-f:]{2,191}$',
+        description:
+          'The key identifier or the SHA-256 of an intermediate or a root of the private CA, in hexadecimal: what it has ' +
+          'signed, or what its intermediates have. What it comes to by a cross certificate alone is not below it.',
+      }),
+      keyType: Type.Enum([...KEY_TYPES], { description: 'Type of their keys.' }),
+      before: Type.String({
+        format: 'date-time',
+        // No leap second.
+        pattern: 'T\\d\\d:\\d\\d:[0-5]',
+        description: 'They were issued before this time, such as `2027-01-31T00:00:00Z`.',
+      }),
       spread: Type.String({
         pattern: '^[1-9][0-9]{0,4}[smhd]$',
         description: 'The time in which all begin, such as `24h`. Default: all at once.',
@@ -106,16 +123,17 @@ const RenewAllSchema = Type.Object(
     }),
   },
   {
-    description: 'With `domain`, `caller` or both.',
-    anyOf: [{ required: ['domain'] }, { required: ['caller'] }],
+    description:
+      'With at least one of `domain`, `caller`, `issuer`, `under`, `keyType` and `before`: with several, what all of them fit.',
+    anyOf: SCOPE_MEMBERS.map((member) => ({ required: [member] })),
   },
 )
 
 const RENEW_ALL = guarded([403, 404, 422], {
-  summary: 'Renew all certificates of a name or of a caller, whether or not they are due',
+  summary: 'Renew all certificates that have something in common, whether or not they are due',
   description:
     'For operators, whose key is not limited to names. The service renews what it has made keys or stored requests for, and asks ' +
-    'ACME clients to renew theirs. It signs nothing that nobody has.',
+    'ACME clients to renew theirs. It signs nothing that nobody has. A dry run afterwards says how many are left.',
   body: RenewAllSchema,
   response: { 200: AskedSchema },
 })
@@ -148,16 +166,18 @@ export function renewalOf(record: CertificateRecord, now: number): number {
 }
 
 async function renewAll(request: FastifyRequest, body: Static<typeof RenewAllSchema>) {
-  const { domain, profile = 'server', caller, spread = '0s', dryRun } = body
-  const why = 'only an operator renews all of a name or a caller: use a key without `domains`'
+  const { domain, profile = 'server', spread = '0s', dryRun } = body
+  const why = 'only an operator renews many at once: use a key without `domains`'
   if (!isOperator(principalOf(request))) throw new CertError('CERT_NAME_NOT_ALLOWED', why)
   const name = domain === undefined ? undefined : readDomain(domain, profile)
   const isWanted = (record: CertificateRecord) =>
-    (!name || (record.names[0] === name.text && isOf(name.profile)(record))) &&
+    (!name || isOf(name.profile)(record)) &&
     mayAll(request.server, principalOf(request), 'renew', record)
   const options = { spread: durationOf(spread) ?? 0, isDryRun: dryRun === true }
+  const scope = { ...(await scopeOf(request, body)), domain: name?.text }
+  const list = (after?: CertificateRecord) => request.server.store.listInService(scope, after)
   let total: Asked = await renewSome(request, [], options)
-  for await (const page of pagesOf(listOf(request, caller ?? name), isWanted)) {
+  for await (const page of pagesOf(list, isWanted)) {
     const { renewing, asked, neverAsking } = await renewSome(request, page, options)
     total = {
       ...total,
@@ -166,22 +186,33 @@ async function renewAll(request: FastifyRequest, body: Static<typeof RenewAllSch
       neverAsking: [...total.neverAsking, ...neverAsking].slice(0, MAX_LISTED),
     }
   }
-  if (total.renewing + total.asked + total.neverAsking.length > 0) return total
-  throw new CertError('CERT_NOT_FOUND', `no certificate of ${domain ?? caller} is renewed`)
+  if (dryRun || total.renewing + total.asked + total.neverAsking.length > 0) return total
+  throw new CertError('CERT_NOT_FOUND', 'no certificate that is in service and renewed fits')
 }
 
-/** Lists what is in service of a caller or of a name, page by page. */
-function listOf({ server: { store } }: FastifyRequest, subject: string | Subject | undefined) {
-  if (typeof subject === 'string') {
-    const askedBy = subject.includes(':') ? subject : `psk:${subject}`
-    return (after?: CertificateRecord) => store.listOfCaller(askedBy, after)
+/** Reads what certificates are to have in common. @throws CertError CERT_NOT_FOUND */
+async function scopeOf(
+  { server }: FastifyRequest,
+  { caller, issuer, under, keyType, before }: Static<typeof RenewAllSchema>,
+) {
+  return {
+    ...{ issuer, keyType },
+    askedBy: caller === undefined || caller.includes(':') ? caller : `psk:${caller}`,
+    madeBefore: before === undefined ? undefined : Date.parse(before),
+    signers: under === undefined ? undefined : await signersBelow(server, under),
   }
-  let skip = 0
-  return async () => {
-    const page = await store.findByDomain(subject?.text ?? '', skip)
-    skip += page.length
-    return page
-  }
+}
+
+async function signersBelow({ ca }: FastifyInstance, identifier: string) {
+  const signers = await ca.signersBelow(identifier.replaceAll(':', '').toLowerCase())
+  return pointingTo('/under', () => {
+    if (signers) return signers
+    throw new CertError(
+      'CERT_NOT_FOUND',
+      `no root or intermediate of this CA has the key identifier or SHA-256 ${identifier}: \`gatehouse-certs ca roll status\` ` +
+        'has those of the roots, and a certificate has that of its intermediate as its authority key identifier',
+    )
+  })
 }
 
 /** Has certificates renewed, each at a moment of its own within a time. */
