@@ -127,7 +127,7 @@ export function createNoStore(): Store {
     listRolls: async () => [],
     beginRoll: async () => false,
     changeRoll: async () => false,
-    findInForce: async () => ({ total: 0, names: [], until: null }),
+    findInForce: async () => ({ total: 0, renewable: 0, names: [], until: null }),
     dropAuthorityKey: async () => {},
     findCrl: async () => undefined,
     replaceCrl: async (_authority, _now, next) => next(undefined, []),

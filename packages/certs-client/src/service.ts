@@ -104,10 +104,19 @@ const AcmeAccounts = Type.Object({
   ),
   next: OptionalText,
 })
-const RollRoot = Type.Optional(Type.Object({ subject: Text, fingerprint256: Text, notAfter: Text }))
+const RollRoot = Type.Optional(
+  Type.Object({ subject: Text, fingerprint256: Text, keyId: Text, notAfter: Text }),
+)
 const Roll = Type.Object({
   ...{ stage: Text, from: RollRoot, to: RollRoot, begunAt: OptionalText, usedAt: OptionalText },
-  inForce: Type.Optional(Type.Object({ total: Type.Integer(), names: Texts, until: OptionalText })),
+  inForce: Type.Optional(
+    Type.Object({
+      total: Type.Integer(),
+      renewable: Type.Integer(),
+      names: Texts,
+      until: OptionalText,
+    }),
+  ),
   ...{ lacking: OptionalTexts, fetchedFrom: OptionalTexts, unconfirmed: OptionalTexts },
   next: Type.Optional(Type.Object({ action: Text, from: Text })),
 })

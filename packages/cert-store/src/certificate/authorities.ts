@@ -1,5 +1,11 @@
 import type { Engine, Transaction } from '@gatehouse/store'
-import type { AuditEntry, Authorities, AuthorityRecord, RollRecord } from '../port/store.ts'
+import type {
+  AuditEntry,
+  Authorities,
+  AuthorityRecord,
+  InForce,
+  RollRecord,
+} from '../port/store.ts'
 import { TEXTS } from '../schema/sql.ts'
 import { AUTHORITIES, CRLS, ROLLS } from '../schema/tables.ts'
 import { type CertificateParts, issuerDigest } from './certificates.ts'
@@ -12,11 +18,19 @@ const CRL = 'WHERE authority_id = $1'
 const CHANGE_ROLL = `
   UPDATE rolls SET stage = $1, used_at = $2 WHERE to_root = $3 AND stage = $4`
 const IN_FORCE = `
-  SELECT domain, count(*) AS total, max(not_after) AS until FROM certificates
+  SELECT domain, count(*) AS total, max(not_after) AS until,
+    count(CASE WHEN is_current AND renew_at IS NOT NULL THEN 1 END) AS renewable
+  FROM certificates
   WHERE revoked_at IS NULL AND not_after >= $2 AND chain IN (SELECT id FROM chains WHERE issuer IN (${TEXTS}))
   GROUP BY domain ORDER BY until DESC, domain`
 /** Names of certificates in force that are told. */
 const MAX_NAMES = 10
+
+/** What is in force of one first name. */
+interface InForceRow extends Pick<InForce, 'total' | 'renewable'> {
+  readonly domain: string
+  readonly until: number
+}
 
 export function authoritiesOn(db: Engine, { audit, changes }: CertificateParts): Authorities {
   async function change(work: (tx: Transaction) => Promise<boolean>, entry: AuditEntry) {
@@ -63,13 +77,10 @@ export function authoritiesOn(db: Engine, { audit, changes }: CertificateParts):
       change(async (tx) => (await tx.run(CHANGE_ROLL, stage, usedAt, toRoot, previous)) > 0, entry),
     async findInForce(authorities, now) {
       const issuers = JSON.stringify(authorities.map(issuerDigest))
-      const rows = await db.all<{ domain: string; total: number; until: number }>(
-        IN_FORCE,
-        issuers,
-        now,
-      )
+      const rows = await db.all<InForceRow>(IN_FORCE, issuers, now)
       return {
         total: rows.reduce((sum, { total }) => sum + total, 0),
+        renewable: rows.reduce((sum, { renewable }) => sum + renewable, 0),
         names: rows.slice(0, MAX_NAMES).map(({ domain }) => domain),
         until: rows[0]?.until ?? null,
       }

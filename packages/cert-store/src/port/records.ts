@@ -284,6 +284,8 @@ export interface NewAuthority extends Omit<AuthorityRecord, 'id'> {
 /** Unexpired certificates, and the names of those that end last. */
 export interface InForce {
   readonly total: number
+  /** Those in service that are renewed: the others were replaced, or nobody fetches them. */
+  readonly renewable: number
   readonly names: readonly string[]
   /** The last end. */
   readonly until: number | null

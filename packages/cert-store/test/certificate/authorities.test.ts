@@ -103,17 +103,23 @@ onBothEngines('what is in force below authorities', async (t, { store }) => {
   await add({ names: ['a.example'], notAfter: NOW + 2 })
   await add({ names: ['a.example'], notAfter: NOW + 5 })
   await add({ names: ['b.example'], notAfter: NOW + 9, chain: [CHAIN[0]!, other] })
-  await add({ names: ['c.example'], notAfter: NOW + 3, chain: [other] })
+  await add({ names: ['c.example'], notAfter: NOW + 3, chain: [other], renewAt: null })
   await add({ names: ['d.example'], notAfter: NOW - 1 })
   const revoked = await add({ names: ['e.example'], notAfter: NOW + 4 })
   await store.revoke([revoked.id], NOW, 'superseded', newAudit())
   const inForce = (...authorities: Buffer[]) => store.findInForce(authorities, NOW)
   t.same(await inForce(CHAIN[0]!), {
     total: 3,
+    renewable: 2,
     names: ['b.example', 'a.example'],
     until: NOW + 9,
   })
-  t.same(await inForce(other), { total: 1, names: ['c.example'], until: NOW + 3 })
+  t.same(await inForce(other), {
+    total: 1,
+    renewable: 0,
+    names: ['c.example'],
+    until: NOW + 3,
+  })
   t.match(await inForce(CHAIN[0]!, other), { total: 4 })
-  t.same(await inForce(), { total: 0, names: [], until: null })
+  t.same(await inForce(), { total: 0, renewable: 0, names: [], until: null })
 })

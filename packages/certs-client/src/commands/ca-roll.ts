@@ -29,8 +29,10 @@ async function readPem(file: string | undefined): Promise<string | undefined> {
 }
 
 function describeRoll({ stage, from, to, inForce, next, ...roll }: RollAnswer): string {
-  const { total = 0, names = [], until = '' } = inForce ?? {}
+  const { total = 0, renewable = 0, names = [], until = '' } = inForce ?? {}
   const { fetchedFrom = [] } = roll
+  // Before, the old root would sign again.
+  const isNewUsed = stage === 'used' || stage === 'finished'
   const rootText = (root: RollAnswer['from']) =>
     root && `${root.subject}, ends ${shortTime(root.notAfter)}, SHA-256 ${root.fingerprint256}`
   const lines = {
@@ -41,6 +43,8 @@ function describeRoll({ stage, from, to, inForce, next, ...roll }: RollAnswer): 
     'new root': rootText(to),
     'in force below the old root':
       to && (total === 0 ? '0' : `${total} until ${shortTime(until)}, such as ${names.join(', ')}`),
+    'who refuses these': stage === 'finished' && total > 0 && 'whoever trusts only the new root',
+    'renew these': isNewUsed && renewable > 0 && `gatehouse-certs renew --under ${from?.keyId}`,
     'clients that lack the new root': roll.lacking?.join(', '),
     'both roots were fetched from':
       to && [`${fetchedFrom.length} addresses`, ...fetchedFrom.slice(0, MAX_ADDRESSES)].join(', '),

@@ -7,13 +7,20 @@ import t, { type Test } from 'tap'
 import { caRoll } from '../../src/commands/ca-roll.ts'
 
 const root = (subject: string) => ({
-  ...{ subject, fingerprint256: 'ab'.repeat(32), notAfter: '2039-12-30T00:00:00Z' },
+  ...{
+    subject,
+    fingerprint256: 'ab'.repeat(32),
+    keyId: 'cd'.repeat(20),
+    notAfter: '2039-12-30T00:00:00Z',
+  },
 })
 const USED = {
   stage: 'used',
   ...{ from: root('CN=A'), to: root('CN=B') },
   ...{ begunAt: '2030-01-01T00:00:00Z', usedAt: '2030-01-15T00:00:00Z' },
-  inForce: { total: 2, names: ['a.test', 'b.test'], until: '2030-01-22T00:00:00Z' },
+  inForce: {
+    ...{ total: 2, renewable: 1, names: ['a.test', 'b.test'], until: '2030-01-22T00:00:00Z' },
+  },
   lacking: ['psk:web (10.0.0.1, last seen 2030-01-20T00:00:00Z)'],
   fetchedFrom: ['10.0.0.1', '10.0.0.2'],
   next: { action: 'finish', from: '2030-02-14T00:00:00Z' },
@@ -85,6 +92,7 @@ used since                      2030-01-15 00:00
 old root                        CN=A, ends 2039-12-30 00:00, SHA-256 ${'ab'.repeat(32)}
 new root                        CN=B, ends 2039-12-30 00:00, SHA-256 ${'ab'.repeat(32)}
 in force below the old root     2 until 2030-01-22 00:00, such as a.test, b.test
+renew these                     gatehouse-certs renew --under ${'cd'.repeat(20)}
 clients that lack the new root  psk:web (10.0.0.1, last seen 2030-01-20T00:00:00Z)
 both roots were fetched from    2 addresses, 10.0.0.1, 10.0.0.2
 not known                       what programs and devices trust that do not say so
@@ -92,7 +100,24 @@ next step                       finish, from 2030-02-14 00:00
 `,
   )
   t.strictSame(JSON.parse(await run('status', {}, false)), USED)
-  const finished = await stage(t, { ...USED, inForce: { total: 0, names: [] }, next: undefined })
+  const renew = /renew these +gatehouse-certs renew --under /
+  const refused = /in force [^\n]+\nwho refuses these +whoever trusts only the new root\n/
+  for (const [state, inForce, isRenewed, isRefused] of [
+    ['begun', {}, false, false],
+    ['used', {}, true, false],
+    ['used', { renewable: 0 }, false, false],
+    ['finished', {}, true, true],
+    ['finished', { renewable: 0 }, false, true],
+    ['finished', { total: 0, renewable: 0 }, false, false],
+  ] as const) {
+    const answer = { ...USED, stage: state, inForce: { ...USED.inForce, ...inForce } }
+    const text = await (await stage(t, answer)).run('status')
+    t.equal(renew.test(text), isRenewed, text)
+    t.equal(refused.test(text), isRefused, text)
+  }
+  const finished = await stage(t, {
+    ...{ ...USED, inForce: { total: 0, renewable: 0, names: [] }, next: undefined },
+  })
   t.match(await finished.run('status'), /in force below the old root +0\n/)
   const none = await stage(t, { stage: 'none', from: root('CN=A') })
   t.match(await none.run('status'), /^stage +none\nroot +CN=A, ends [^\n]+\n$/)

@@ -45,6 +45,8 @@ export interface RollFacts extends RootTrust {
   readonly now: number
   /** The certificates below the root from which it rolls. */
   readonly inForce: InForce
+  /** The key identifier of that root, by which `gatehouse-certs renew` finds them. */
+  readonly keyId: string
 }
 
 /** Says from when on the next step is possible, as far as the clock decides that. */
@@ -82,13 +84,18 @@ export function stepOf(
   return { stage, usedAt: { use: facts.now, back: null, finish: roll.usedAt }[step] }
 }
 
-function reasonsAgainst(roll: RollRecord, { now, inForce, lacking }: RollFacts): readonly string[] {
+function reasonsAgainst(roll: RollRecord, facts: RollFacts): readonly string[] {
+  const { now, inForce, keyId, lacking } = facts
   const { from = now } = nextStep(roll, null) ?? {}
   const isEarly = now < from ? [`it is possible from ${toTime(from)}`] : []
   if (roll.stage === 'begun') return isEarly
-  const { total, names, until } = inForce
+  const { total, renewable, names, until } = inForce
   const last = `until ${toTime(until ?? now)}, such as ${names.join(', ')}`
-  const isInUse = `${total} certificates below the old root are in force ${last}`
+  const cure =
+    renewable > 0
+      ? `renew ${renewable} of them by \`gatehouse-certs renew --under ${keyId}\``
+      : 'they were replaced or nobody fetches them, so wait until they end'
+  const isInUse = `${total} certificates below the old root are in force ${last}: ${cure}`
   return [
     ...isEarly,
     ...(total > 0 ? [isInUse] : []),

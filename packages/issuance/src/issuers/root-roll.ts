@@ -194,6 +194,6 @@ export class RootRoll {
       : []
     const inForce = await store.findInForce(intermediates, now)
     const trust = newRoot ? await this.rootHolders.find(newRoot.certificate, begunAt) : NOBODY
-    return { now, inForce, ...trust }
+    return { now, inForce, keyId: oldRoot?.info.skid ?? '', ...trust }
   }
 }

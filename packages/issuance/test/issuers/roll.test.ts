@@ -8,7 +8,8 @@ const USED: RollRecord = { ...ROLL, stage: 'used', usedAt: NOW + 14 * DAY }
 const FINISHED: RollRecord = { ...USED, stage: 'finished' }
 const QUIET = {
   now: NOW + 60 * DAY,
-  inForce: { total: 0, names: [], until: null },
+  inForce: { total: 0, renewable: 0, names: [], until: null },
+  keyId: 'abcd',
   lacking: [],
   fetchedFrom: [],
 }
@@ -41,7 +42,7 @@ t.test('each step at each stage', async (t) => {
 })
 
 t.test('what a step waits for, unless it is forced', async (t) => {
-  const held = { total: 2, names: ['a.test', 'b.test'], until: NOW + 70 * DAY }
+  const held = { total: 2, renewable: 1, names: ['a.test', 'b.test'], until: NOW + 70 * DAY }
   for (const [roll, step, facts, message] of [
     [ROLL, 'use', { now: NOW + 14 * DAY - 1 }, 'it is possible from 2030-01-15T00:00:00Z'],
     [ROLL, 'use', { now: NOW - DAY }, 'it is possible from 2030-01-15T00:00:00Z'],
@@ -53,7 +54,15 @@ t.test('what a step waits for, unless it is forced', async (t) => {
       USED,
       'finish',
       { inForce: held },
-      '2 certificates below the old root are in force until 2030-03-12T00:00:00Z, such as a.test, b.test',
+      '2 certificates below the old root are in force until 2030-03-12T00:00:00Z, such as a.test, b.test: ' +
+        'renew 1 of them by `gatehouse-certs renew --under abcd`',
+    ],
+    [
+      USED,
+      'finish',
+      { inForce: { ...held, renewable: 0 } },
+      '2 certificates below the old root are in force until 2030-03-12T00:00:00Z, such as a.test, b.test: ' +
+        'they were replaced or nobody fetches them, so wait until they end',
     ],
     [USED, 'finish', { lacking: ['web', 'edge'] }, 'clients that lack the new root: web, edge'],
     [
@@ -67,7 +76,7 @@ t.test('what a step waits for, unless it is forced', async (t) => {
       'finish',
       { now: NOW, inForce: held, lacking: ['web'] },
       'it is possible from 2030-02-14T00:00:00Z; 2 certificates below the old root are in force ' +
-        'until 2030-03-12T00:00:00Z, such as a.test, b.test; clients that lack the new root: web',
+        'until 2030-03-12T00:00:00Z, such as a.test, b.test: renew 1 of them by `gatehouse-certs renew --under abcd`; clients that lack the new root: web',
     ],
   ] as const) {
     const decide = (isForced: boolean) =>

@@ -36,6 +36,7 @@ export const rollRoutes: FastifyPluginAsyncTypebox = async (app) => {
 const RootSchema = Type.Object({
   subject: TextSchema('Its name.'),
   fingerprint256: TextSchema('SHA-256 of its certificate, hexadecimal.'),
+  keyId: TextSchema('Its key identifier, hexadecimal.'),
   notAfter: TimeSchema('Its end.'),
 })
 
@@ -51,6 +52,10 @@ const RollSchema = Type.Object({
     inForce: Type.Object(
       {
         total: Type.Integer(),
+        renewable: Type.Integer({
+          description:
+            'Those in service that are renewed. Others were replaced, or nobody fetches them.',
+        }),
         names: Type.Array(Type.String(), { description: 'Some of their names.' }),
         until: Type.Optional(TimeSchema('When the last of them ends.')),
       },
@@ -151,20 +156,24 @@ async function describeRoll({ server }: FastifyRequest): Promise<Static<typeof R
     ...(newRoot && { to: describeRoot(newRoot) }),
   }
   if (!roll || !facts) return { stage: 'none', ...roots }
-  const { total, names, until } = facts.inForce
+  const { names, until, ...counts } = facts.inForce
   const next = nextStep(roll, until)
   return {
     stage: roll.stage,
     ...roots,
     begunAt: toTime(roll.begunAt),
     ...(roll.usedAt !== null && { usedAt: toTime(roll.usedAt) }),
-    inForce: { total, names: [...names], ...(until !== null && { until: toTime(until) }) },
+    inForce: { ...counts, names: [...names], ...(until !== null && { until: toTime(until) }) },
     lacking: [...facts.lacking],
     fetchedFrom: [...facts.fetchedFrom],
     ...(next && { next: { ...next, from: toTime(next.from) } }),
   }
 }
 
-function describeRoot({ info: { subject, fingerprint256, notAfter } }: Authority) {
-  return { subject: subject.replaceAll('\n', ', '), fingerprint256, notAfter: toTime(notAfter) }
+function describeRoot({ info }: Authority) {
+  const { subject, fingerprint256, skid = '', notAfter } = info
+  return {
+    subject: subject.replaceAll('\n', ', '),
+    ...{ fingerprint256, keyId: skid, notAfter: toTime(notAfter) },
+  }
 }

@@ -4,6 +4,7 @@ import { rename, rm } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { connect, type DetailedPeerCertificate } from 'node:tls'
+import { renewalId } from '@gatehouse/acme/server'
 import { backup, restore } from '@gatehouse/cert-store'
 import {
   type Authority,
@@ -33,7 +34,7 @@ import { issue } from '../../../../packages/pki/test/helpers.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { detachRoot } from '../../src/cli/keys.ts'
 import { startAcme } from '../helpers/acme-service.ts'
-import { DAY, KEY, leapClock, NOW, type Running, start } from '../helpers/app.ts'
+import { DAY, KEY, leapClock, NOW, type Running, rest, start } from '../helpers/app.ts'
 import { writeAuthority } from '../helpers/ca-walk.ts'
 import { askOverTls, issueClient } from '../helpers/client-certificates.ts'
 
@@ -73,10 +74,11 @@ t.test('from one root to the next, and back in between', async (t) => {
     body: {
       stage: 'begun',
       to: { subject: 'CN=Gatehouse Root CA 2' },
-      inForce: { total: 1, names: ['ada@a.test'] },
+      inForce: { total: 1, renewable: 1, names: ['ada@a.test'] },
       next: { action: 'use', from: '2030-01-15T00:00:00Z' },
     },
   })
+  const { keyId } = begun.body.from
   const both = [A, B, CLIENTS, CLIENTS]
   t.strictSame(await published(running), [[A, B], both])
   t.strictSame(await issue('b.test'), [SERVERS], 'the old root signs')
@@ -102,7 +104,7 @@ t.test('from one root to the next, and back in between', async (t) => {
       code: 'CERT_ROLL_REFUSED',
       detail:
         'it is possible from 2030-02-14T00:00:00Z; 1 certificates below the old root are in force ' +
-        'until 2030-01-22T00:00:00Z, such as d.test',
+        `until 2030-01-22T00:00:00Z, such as d.test: renew 1 of them by \`gatehouse-certs renew --under ${keyId}\``,
     },
   })
   await clock.advance(30 * DAY)
@@ -124,6 +126,44 @@ t.test('from one root to the next, and back in between', async (t) => {
     audit.flatMap(({ action, detail }) => (action === 'ca-roll' ? detail?.split(':')[0] : [])),
     ['finish', 'use', 'back', 'use', 'begin'],
   )
+})
+
+t.test('what is below the old root is renewed by the command of the refusal', async (t) => {
+  const running = await startAcme(t, { ca: { leafLifetime: '60d' } })
+  const { call, clock, client, service } = running
+  service.start()
+  const pass = async (days: number) => {
+    for (let day = 0; day < days; day += 1) {
+      await clock.advance(DAY)
+      await rest(clock, service.issuance)
+    }
+  }
+  const leaf = (await client.obtain(['app.example.com']))[0] as Buffer
+  await call('POST', '/api/certificate', { domain: 'a.test' })
+  await roll(running, 'begin')
+  await pass(14)
+  await roll(running, 'use')
+  const refusal = async () => (await roll(running, 'finish')).body.detail as string
+  const [, count, keyId = ''] = /renew (.*) of them by `gatehouse-certs renew --under (.*)`/.exec(
+    await refusal(),
+  )!
+  t.equal(count, '2')
+  const { body: status } = await call('GET', '/api/ca/roll')
+  t.match(status, { from: { keyId }, inForce: { total: 2, renewable: 2 } })
+  const renew = async (more: object) =>
+    (await call('POST', '/api/certificates/renew', { under: keyId, ...more })).body
+  t.match(await renew({ spread: '7d' }), { renewing: 1, asked: 1 })
+  await pass(7)
+  const { body } = await client.get(client.at(`/acme/renewal-info/${renewalId(leaf)}`))
+  t.ok(Date.parse(body.suggestedWindow.start) <= clock.now(), 'its client is asked by now')
+  t.match(await renew({ dryRun: true }), { renewing: 0, asked: 1 }, 'ours is renewed')
+  await client.obtain(['app.example.com'], { replaces: renewalId(leaf) })
+  t.match(await renew({ dryRun: true }), { renewing: 0, asked: 0 })
+  t.match((await call('GET', '/api/ca/roll')).body.inForce, { total: 2, renewable: 0 })
+  await pass(23)
+  t.match(await refusal(), /^2 certificates .* they were replaced or nobody fetches them, so wait/)
+  await pass(17)
+  t.match(await roll(running, 'finish'), { status: 200, body: { stage: 'finished' } })
 })
 
 t.test('who may roll the root', async (t) => {
