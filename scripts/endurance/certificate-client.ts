@@ -25,6 +25,8 @@ export class CertificateClient {
   readonly #journal: Journal
   readonly #random: Random
   readonly #targets: readonly Target[]
+  /** Key identifiers of all whose lists were seen. */
+  readonly #listed = new Set<string>()
 
   /** `targets` are what a request may be sent to. */
   constructor(journal: Journal, random: Random, targets: readonly Target[]) {
@@ -55,10 +57,13 @@ export class CertificateClient {
     return this.#withdraw('delete', name, { method: 'DELETE', path, headers: HEADERS })
   }
 
-  /** GET /ca/crl.der, once. */
+  /** GET /ca/crl.der, once: the list of what signs now, or of another one that was seen. */
   async list(target: Target = this.#any()): Promise<void> {
-    const { body, headers: _, ...exchange } = await send(target, { path: '/ca/crl.der' })
+    const queries = [...this.#listed].map((issuer) => `?issuer=${issuer}`)
+    const path = `/ca/crl.der${this.#random.pick(['', ...queries])}`
+    const { body, headers: _, ...exchange } = await send(target, { path })
     const list = exchange.status === 200 ? readCrl(body) : undefined
+    if (list) this.#listed.add(list.issuer)
     this.#journal.add({ kind: 'crl', ...exchange, list })
   }
 
@@ -122,6 +127,11 @@ export class CertificateClient {
   }
 }
 
+function rootOf(chain: string): string | undefined {
+  const [, intermediate] = chain.split(/(?<=-----END CERTIFICATE-----\n)/)
+  return intermediate && new X509Certificate(intermediate).issuer
+}
+
 function describe(body: CertificateBody): Told {
   const { certificate, privateKey, serialNumber, notAfter, renewAt, issuer, cached } = body
   const leaf = new X509Certificate(certificate)
@@ -130,6 +140,7 @@ function describe(body: CertificateBody): Told {
     fingerprint: leaf.fingerprint256.replaceAll(':', '').toLowerCase(),
     notAfter: Date.parse(notAfter),
     renewAt: renewAt === undefined ? undefined : Date.parse(renewAt),
+    root: rootOf(certificate),
     hasItsKey: privateKey !== undefined && leaf.checkPrivateKey(createPrivateKey(privateKey)),
   }
 }

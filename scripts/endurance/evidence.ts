@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { parseCertificate } from '@gatehouse/pki'
 import { type AcmeCa, type CaCertificate, plainSerial } from './acme-ca.ts'
 import type { Cluster } from './cluster.ts'
 import { type Replica, readSignInAudit } from './replicas.ts'
@@ -16,6 +17,8 @@ export interface StoredCertificate {
   readonly notBefore: number
   readonly notAfter: number
   readonly renewAt: number | null
+  /** The key identifier of what has signed it, hexadecimal. */
+  readonly authority: string | undefined
   /** The order of an ACME client that it was issued for. */
   readonly servedOrder: string | null
 }
@@ -53,7 +56,7 @@ export interface Evidence {
 /** Rows of a query. */
 type Query = <Row>(sql: string) => Promise<readonly Row[]>
 
-interface RawCertificate extends Omit<StoredCertificate, 'fingerprint'> {
+interface RawCertificate extends Omit<StoredCertificate, 'fingerprint' | 'authority'> {
   /** DER, hexadecimal. */
   readonly der: string
 }
@@ -94,11 +97,15 @@ export async function gather(
   sqlite?.close()
   return {
     atCa: await acmeCa.issued(),
-    stored: raw.map(({ der, serial, ...rest }) => ({
-      ...rest,
-      serial: plainSerial(serial),
-      fingerprint: hash('sha256', Buffer.from(der, 'hex')),
-    })),
+    stored: raw.map(({ der, serial, ...rest }) => {
+      const certificate = Buffer.from(der, 'hex')
+      return {
+        ...rest,
+        serial: plainSerial(serial),
+        fingerprint: hash('sha256', certificate),
+        authority: parseCertificate(certificate).akid,
+      }
+    }),
     orders,
     audit: audit.map(({ names, serial, action }) => ({
       action,

@@ -26,6 +26,8 @@ export interface Told {
   readonly renewAt: number | undefined
   /** Whether the private key beside it is the one in it. */
   readonly hasItsKey: boolean
+  /** The name of what has signed the intermediate of its chain. */
+  readonly root: string | undefined
 }
 
 export interface CertificateEntry extends Exchange {
@@ -48,6 +50,24 @@ interface CrlEntry extends Exchange {
   readonly list:
     | { readonly issuer: string; readonly number: bigint; readonly serials: ReadonlySet<string> }
     | undefined
+}
+
+/** A step of the roll of the root: one entry for all requests until it was taken. */
+export interface RollEntry extends Exchange {
+  readonly kind: 'roll'
+  readonly stage: 'begun' | 'used' | 'finished'
+  /** The name of the root that signs in this stage. */
+  readonly signing: string
+  readonly from: string
+  readonly to: string
+  /** Replicas that had not confirmed it, as the answer says. */
+  readonly unconfirmed: readonly string[]
+}
+
+interface RootsEntry extends Exchange {
+  readonly kind: 'roots'
+  /** The names of those that are to be trusted. */
+  readonly subjects: readonly string[] | undefined
 }
 
 export interface SessionEntry extends Exchange {
@@ -76,6 +96,8 @@ export type Entry =
   | CertificateEntry
   | WithdrawalEntry
   | CrlEntry
+  | RollEntry
+  | RootsEntry
   | SessionEntry
   | AcmeOrderEntry
   | OtherEntry

@@ -16,6 +16,7 @@ import { createRandom, type Random } from './random.ts'
 import { API_KEY, isReady, STALENESS } from './replicas.ts'
 import { printReport, progressLine } from './report.ts'
 import { missing } from './requirements.ts'
+import { RootClient } from './root-client.ts'
 import { SessionClient } from './session-client.ts'
 import { Availability, watchLists } from './watch.ts'
 import { makeFolder, startWorld, targetsOf, Undo, type World } from './world.ts'
@@ -117,11 +118,17 @@ class Run {
     await Promise.all([
       loading,
       chaos.run(),
+      this.#rollRoot(world, durationMs, signal),
       this.#watch(world, certificates, signal),
       this.#progress(world, load, chaos, signal),
     ])
     this.#stopping.signal.throwIfAborted()
     return chaos.counts
+  }
+
+  async #rollRoot({ targets }: World, durationMs: number, signal: AbortSignal): Promise<void> {
+    const client = new RootClient(this.journal, this.#random.fork('roots'), targets('cert'))
+    await Promise.all([client.roll(durationMs, signal), client.watch(signal)])
   }
 
   async #watch(world: World, certificates: CertificateClient, signal: AbortSignal): Promise<void> {

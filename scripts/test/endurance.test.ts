@@ -26,7 +26,7 @@ const exchange = (sent: number, status = 200, replica = 'cert-1') => ({
 
 function told(serial: string, at: number, changes = {}) {
   const notAfter = ORIGIN + at + LIFETIME
-  const own = { issuer: 'pebble', cached: false, hasItsKey: true, renewAt: undefined }
+  const own = { issuer: 'pebble', cached: false, hasItsKey: true, renewAt: undefined, root: 'A' }
   return { serial, fingerprint: `f-${serial}`, notAfter, ...own, ...changes }
 }
 
@@ -72,6 +72,21 @@ const crl = (
   list: { issuer: 'k', number, serials: new Set(serials) },
 })
 
+const step = (sent: number, stage: 'begun' | 'used' | 'finished', changes = {}): Entry => ({
+  kind: 'roll',
+  ...exchange(sent),
+  stage,
+  signing: stage === 'begun' ? 'A' : 'B',
+  ...{ from: 'A', to: 'B', unconfirmed: [] },
+  ...changes,
+})
+
+const roots = (sent: number, subjects: readonly string[], replica?: string): Entry => ({
+  kind: 'roots',
+  ...exchange(sent, 200, replica),
+  subjects,
+})
+
 const session = (
   kind: 'sign-in' | 'sign-out' | 'check',
   sent: number,
@@ -92,6 +107,7 @@ function made(...ones: readonly [serial: string, at: number][]) {
       serial,
       fingerprint: `f-${serial}`,
       servedOrder: null,
+      authority: 'k',
       ...validity,
     }
   })
@@ -108,6 +124,7 @@ const NAMES = [
   'live sessions',
   'CRL numbers',
   'CRL content',
+  'roots',
   'audit',
   'sign-in audit',
 ]
@@ -174,8 +191,8 @@ function ordered(...ones: readonly [serial: string, order: string][]): Partial<E
   }
 }
 
-const ofOurs = (serial: string): Partial<Evidence> => {
-  const { stored } = made([serial, 0])
+const ofOurs = (...serials: readonly string[]): Partial<Evidence> => {
+  const { stored } = made(...serials.map((serial): [string, number] => [serial, 0]))
   return {
     stored: stored.map((row) => ({ ...row, issuer: 'ca', notBefore: row.notBefore - 60_000 })),
   }
@@ -445,6 +462,59 @@ const CASES: readonly Case[] = [
     entries: [revoke(0, ['a']), crl(20, 1n, ['b'])],
     evidence: ofOurs('a'),
     broken: ['CRL content'],
+  },
+  {
+    what: 'a list of a root that signs no more, without what another one has signed',
+    entries: [
+      revoke(0, ['a']),
+      { ...crl(20, 1n), list: { issuer: 'j', number: 1n, serials: new Set() } } as Entry,
+      crl(30, 2n, ['a']),
+    ],
+    evidence: ofOurs('a'),
+  },
+  {
+    what: 'the root of each stage',
+    entries: [
+      ...[step(0, 'begun'), roots(20, ['A', 'B']), issue(30, 'a', { issuer: 'ca' })],
+      ...[step(50, 'used'), roots(70, ['B', 'A']), issue(80, 'b', { issuer: 'ca', root: 'B' })],
+      ...[step(100, 'begun'), issue(120, 'c', { issuer: 'ca' })],
+      ...[step(150, 'finished'), roots(170, ['B'], 'cert-2')],
+    ],
+    evidence: ofOurs('a', 'b', 'c'),
+  },
+  {
+    what: 'what was asked for while the root changed',
+    entries: [step(0, 'begun'), step(50, 'used'), issue(55, 'a', { issuer: 'ca' })],
+    evidence: ofOurs('a'),
+  },
+  {
+    what: 'the root of before, after a step that all know',
+    entries: [step(0, 'used'), issue(20, 'a', { issuer: 'ca' }, 'cert-2')],
+    evidence: ofOurs('a'),
+    broken: ['roots'],
+  },
+  {
+    what: 'the root of before, by a replica that is named and cut off',
+    entries: [
+      step(5_000, 'used', { unconfirmed: ['cert-2'] }),
+      issue(14_000, 'a', { issuer: 'ca' }, 'cert-2'),
+    ],
+    evidence: ofOurs('a'),
+    during: partition('cert-2', 4_000, 14_500),
+    excused: 1,
+  },
+  {
+    what: 'a root that is not published, and one that is no longer to be trusted',
+    entries: [
+      ...[step(0, 'begun'), roots(20, ['A'])],
+      ...[step(50, 'finished'), roots(70, ['B', 'A'])],
+    ],
+    broken: ['roots', 'roots'],
+  },
+  {
+    what: 'a step that is refused',
+    entries: [step(0, 'used', { status: 409 })],
+    broken: ['roots'],
   },
   {
     what: 'no row of an issuance',

@@ -94,13 +94,13 @@ function serialsOf(
 }
 
 /**
- * Whether a revocation's answer named that replica, which could not hear of it until it was asked. `*` names
+ * Whether the answer to a change named that replica, which could not hear of it until it was asked. `*` names
  * all: the database could not be asked who has heard.
  */
-function isExcused(
+export function isExcused(
   journal: Journal,
-  { unconfirmed, answered }: WithdrawalEntry,
-  { replica, sent }: Exchange,
+  { unconfirmed, answered }: Pick<WithdrawalEntry, 'unconfirmed' | 'answered'>,
+  { replica, sent }: Pick<Exchange, 'replica' | 'sent'>,
 ): boolean {
   const isNamed = unconfirmed.some(
     (one) => one === '*' || replica === ANY_REPLICA || one.includes(replica),
@@ -141,10 +141,12 @@ export function judgeLists(journal: Journal, { stored }: Evidence): readonly [Ve
       else count(growing, `${later.replica} answered number ${number} after ${highest}`)
     }
   }
-  const ours = new Set(stored.flatMap(({ issuer, serial }) => (issuer === 'ca' ? serial : [])))
+  const ofOurs = stored.filter(({ issuer }) => issuer === 'ca')
+  const authorities = new Map(ofOurs.map(({ serial, authority }) => [serial, authority]))
   for (const revocation of journal.of('revoke').filter(isDone)) {
-    const serials = revocation.serials.filter((serial) => ours.has(serial))
     for (const answer of lists.filter(({ sent }) => sent > revocation.answered)) {
+      const issuer = answer.list?.issuer
+      const serials = revocation.serials.filter((serial) => authorities.get(serial) === issuer)
       const missing = serials.find((serial) => !answer.list?.serials.has(serial))
       if (missing === undefined) complete.held += serials.length
       else if (isExcused(journal, revocation, answer)) complete.excused += 1

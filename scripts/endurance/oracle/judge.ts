@@ -4,6 +4,7 @@ import { judgeCertificateAudit, judgeSessionAudit } from './audit.ts'
 import { judgeKept, judgeLists, judgeWithdrawn } from './certificates.ts'
 import { judgeIssuance, judgeSerials } from './issuance.ts'
 import { judgeOrders } from './orders.ts'
+import { judgeRoots } from './roots.ts'
 import { judgeSessions, type SessionLimits, type SessionVerdicts } from './sessions.ts'
 
 /** Every promise. `endAt` is when the load had ended and everything ran again. */
@@ -22,6 +23,7 @@ export function judge(
     judgeWithdrawn(journal),
     ...sessions.verdicts,
     ...judgeLists(journal, evidence),
+    judgeRoots(journal),
     judgeCertificateAudit(journal, evidence),
     judgeSessionAudit(journal, evidence),
   ]
