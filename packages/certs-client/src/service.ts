@@ -6,7 +6,7 @@ import {
   parseJson,
   retryAfterOf,
 } from '@gatehouse/net'
-import type { KeyType, Profile } from '@gatehouse/pki'
+import type { Profile } from '@gatehouse/pki'
 import { printable } from '@gatehouse/service-kit/program'
 import type { ProbePort } from '@gatehouse/tls-probe'
 import { type Static, type TSchema, Type } from 'typebox'
@@ -108,13 +108,12 @@ const RollRoot = Type.Optional(
   Type.Object({ subject: Text, fingerprint256: Text, keyId: Text, notAfter: Text }),
 )
 const Roll = Type.Object({
-  ...{ stage: Text, from: RollRoot, to: RollRoot, begunAt: OptionalText, usedAt: OptionalText },
+  ...{ stage: Text, from: RollRoot, to: RollRoot, lostRoot: RollRoot },
+  ...{ begunAt: OptionalText, usedAt: OptionalText },
   inForce: Type.Optional(
     Type.Object({
-      total: Type.Integer(),
-      renewable: Type.Integer(),
-      names: Texts,
-      until: OptionalText,
+      ...{ total: Type.Integer(), renewable: Type.Integer() },
+      ...{ names: Texts, until: OptionalText },
     }),
   ),
   ...{ lacking: OptionalTexts, fetchedFrom: OptionalTexts, unconfirmed: OptionalTexts },
@@ -140,6 +139,8 @@ export type OrderAnswer = Static<typeof Order>
 export type RenewalsAnswer = Static<typeof Renewals>
 export type RollAnswer = Static<typeof Roll>
 type PageQuery = Readonly<Record<string, string>>
+type RenewalFilter = 'domain' | 'caller' | 'issuer' | 'under' | 'keyType' | 'before'
+type RenewalScope = { readonly [_ in RenewalFilter | 'spread']?: string | undefined }
 
 /** An order that is under way, and after how many milliseconds to ask for it. */
 export interface PendingOrder {
@@ -218,16 +219,7 @@ export function connect(options: ConnectOptions) {
       return Check(Renewals, asked) ? { asked: asked as Static<typeof Renewals> } : obtained(answer)
     },
     /** Renews all certificates that have something in common, for operators. */
-    renewAll(about: {
-      readonly domain?: string
-      readonly caller?: string | undefined
-      readonly issuer?: string | undefined
-      readonly under?: string | undefined
-      readonly keyType?: KeyType | undefined
-      readonly before?: string | undefined
-      readonly spread?: string | undefined
-      readonly dryRun?: boolean | undefined
-    }) {
+    renewAll(about: RenewalScope & { readonly dryRun?: boolean | undefined }) {
       const body = { ...about, ...(about.domain !== undefined && ofProfile) }
       return ask('api/certificates/renew', Renewals, { method: 'POST', body })
     },

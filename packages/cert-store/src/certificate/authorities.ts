@@ -26,12 +26,6 @@ const IN_FORCE = `
 /** Names of certificates in force that are told. */
 const MAX_NAMES = 10
 
-/** What is in force of one first name. */
-interface InForceRow extends Pick<InForce, 'total' | 'renewable'> {
-  readonly domain: string
-  readonly until: number
-}
-
 export function authoritiesOn(db: Engine, { audit, changes }: CertificateParts): Authorities {
   async function change(work: (tx: Transaction) => Promise<boolean>, entry: AuditEntry) {
     const { isChanged, urgent } = await db.transaction(async (tx) => {
@@ -77,7 +71,7 @@ export function authoritiesOn(db: Engine, { audit, changes }: CertificateParts):
       change(async (tx) => (await tx.run(CHANGE_ROLL, stage, usedAt, toRoot, previous)) > 0, entry),
     async findInForce(authorities, now) {
       const issuers = JSON.stringify(authorities.map(issuerDigest))
-      const rows = await db.all<InForceRow>(IN_FORCE, issuers, now)
+      const rows = await db.all<{ domain: string } & InForce>(IN_FORCE, issuers, now)
       return {
         total: rows.reduce((sum, { total }) => sum + total, 0),
         renewable: rows.reduce((sum, { renewable }) => sum + renewable, 0),

@@ -46,6 +46,7 @@ function describeRoll({ stage, from, to, inForce, next, ...roll }: RollAnswer): 
     'who refuses these': stage === 'finished' && total > 0 && 'whoever trusts only the new root',
     'renew these': isNewUsed && renewable > 0 && `gatehouse-certs renew --under ${from?.keyId}`,
     'clients that lack the new root': roll.lacking?.join(', '),
+    'cut off by the new root': roll.lostRoot && `whoever trusts only ${roll.lostRoot.subject}`,
     'both roots were fetched from':
       to && [`${fetchedFrom.length} addresses`, ...fetchedFrom.slice(0, MAX_ADDRESSES)].join(', '),
     'not known': to && 'what programs and devices trust that do not say so',

@@ -132,7 +132,7 @@ const QUESTIONS: readonly QuestionSyntax[] = [
       '--root-key FILE': 'its private key, which is sent along and not stored',
       '--signer-key FILE': 'the private key of the old root, if it is offline; likewise',
       '--no-cross': 'begin without a cross certificate, as the key of the root is compromised',
-      '--now': 'use the new root less than 14 days after the beginning',
+      '--now': 'use the new root within 14 days, or although clients are cut off',
       '--force': 'finish although clients are cut off',
       '--forget-key': 'finish, and delete the private key of the old root',
     },

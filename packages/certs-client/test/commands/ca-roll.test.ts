@@ -115,6 +115,8 @@ next step                       finish, from 2030-02-14 00:00
     t.equal(renew.test(text), isRenewed, text)
     t.equal(refused.test(text), isRefused, text)
   }
+  const second = await stage(t, { ...USED, lostRoot: root('CN=Oldest') })
+  t.match(await second.run('status'), /cut off by the new root +whoever trusts only CN=Oldest\n/)
   const finished = await stage(t, {
     ...{ ...USED, inForce: { total: 0, renewable: 0, names: [] }, next: undefined },
   })

@@ -1,6 +1,8 @@
 import type { InForce, RollRecord } from '@gatehouse/cert-store/port'
+import type { Authority } from '@gatehouse/pki'
 import { IssuanceError } from '../errors.ts'
 import { DAY, toTime } from '../times.ts'
+import { nameOf } from './next-root.ts'
 
 /** The time in which clients learn to trust the new root before it signs. */
 const USED_AFTER = 14 * DAY
@@ -47,6 +49,8 @@ export interface RollFacts extends RootTrust {
   readonly inForce: InForce
   /** The key identifier of that root, by which `gatehouse-certs renew` finds them. */
   readonly keyId: string
+  /** The root before that one, if the new one cuts off whoever trusts only that. */
+  readonly lostRoot: Authority | undefined
 }
 
 /** Says from when on the next step is possible, as far as the clock decides that. */
@@ -85,10 +89,11 @@ export function stepOf(
 }
 
 function reasonsAgainst(roll: RollRecord, facts: RollFacts): readonly string[] {
-  const { now, inForce, keyId, lacking } = facts
+  const { now, inForce, keyId, lacking, lostRoot } = facts
   const { from = now } = nextStep(roll, null) ?? {}
   const isEarly = now < from ? [`it is possible from ${toTime(from)}`] : []
-  if (roll.stage === 'begun') return isEarly
+  const isCut = lostRoot ? [`it cuts off whoever trusts only ${nameOf(lostRoot)}`] : []
+  if (roll.stage === 'begun') return [...isEarly, ...isCut]
   const { total, renewable, names, until } = inForce
   const last = `until ${toTime(until ?? now)}, such as ${names.join(', ')}`
   const cure =

@@ -184,7 +184,8 @@ export class RootRoll {
     for (const { authorities } of this.#lines()) await authorities.prepare(root)
   }
 
-  async #factsOf({ fromRoot, toRoot, begunAt }: RollRecord): Promise<RollFacts> {
+  async #factsOf(roll: RollRecord): Promise<RollFacts> {
+    const { fromRoot, toRoot, begunAt } = roll
     const { store, clock } = this.#deps
     const now = clock.now()
     const { roots } = this.#parts
@@ -194,6 +195,7 @@ export class RootRoll {
       : []
     const inForce = await store.findInForce(intermediates, now)
     const trust = newRoot ? await this.rootHolders.find(newRoot.certificate, begunAt) : NOBODY
-    return { now, inForce, keyId: oldRoot?.info.skid ?? '', ...trust }
+    const keyId = oldRoot?.info.skid ?? ''
+    return { now, inForce, keyId, lostRoot: roots.lostBy(roll), ...trust }
   }
 }

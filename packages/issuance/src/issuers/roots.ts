@@ -132,6 +132,15 @@ export class Roots {
     return placeBelow(root.authority, authority, [cross.certificate, ...issuers])
   }
 
+  /**
+   * The root before the one from which a roll begins, if chains lead to it still. They no longer do once the new root signs,
+   * as they have one cross certificate alone: GnuTLS accepts none that go on after the second.
+   */
+  lostBy({ fromRoot, toRoot }: RollRecord): Authority | undefined {
+    const crossOf = (id: number) => this.#crossesInForce().find(({ root }) => root.id === id)
+    return crossOf(toRoot) && crossOf(fromRoot)?.signer.authority
+  }
+
   /** Whether a roll has replaced a root, DER: nobody is to trust it any more. */
   isReplaced(certificate: Buffer): boolean {
     const root = this.#history.find(({ authority }) => authority.certificate.equals(certificate))

@@ -1,4 +1,5 @@
 import type { RollRecord } from '@gatehouse/cert-store/port'
+import { createRoot } from '@gatehouse/pki'
 import t from 'tap'
 import { type RollStep, rollInForce, rootsAt, stepOf } from '../../src/issuers/roll.ts'
 import { DAY, NOW } from '../helpers/stage.ts'
@@ -10,6 +11,7 @@ const QUIET = {
   now: NOW + 60 * DAY,
   inForce: { total: 0, renewable: 0, names: [], until: null },
   keyId: 'abcd',
+  lostRoot: undefined,
   lacking: [],
   fetchedFrom: [],
 }
@@ -42,12 +44,21 @@ t.test('each step at each stage', async (t) => {
 })
 
 t.test('what a step waits for, unless it is forced', async (t) => {
+  const lostRoot = await createRoot({ commonName: 'Oldest', now: NOW })
   const held = { total: 2, renewable: 1, names: ['a.test', 'b.test'], until: NOW + 70 * DAY }
   for (const [roll, step, facts, message] of [
     [ROLL, 'use', { now: NOW + 14 * DAY - 1 }, 'it is possible from 2030-01-15T00:00:00Z'],
     [ROLL, 'use', { now: NOW - DAY }, 'it is possible from 2030-01-15T00:00:00Z'],
     [ROLL, 'use', { now: NOW + 14 * DAY, inForce: held, lacking: ['a'] }, ''],
-    [USED, 'back', { now: NOW, inForce: held, lacking: ['a'] }, ''],
+    [ROLL, 'use', { lostRoot }, 'it cuts off whoever trusts only CN=Oldest'],
+    [
+      ROLL,
+      'use',
+      { now: NOW, lostRoot },
+      'it is possible from 2030-01-15T00:00:00Z; it cuts off whoever trusts only CN=Oldest',
+    ],
+    [USED, 'back', { now: NOW, inForce: held, lacking: ['a'], lostRoot }, ''],
+    [USED, 'finish', { lostRoot }, ''],
     [USED, 'finish', { now: NOW + 44 * DAY - 1 }, 'it is possible from 2030-02-14T00:00:00Z'],
     [USED, 'finish', { now: NOW + 44 * DAY }, ''],
     [

@@ -6,7 +6,7 @@ import { limitLifetime, pointingTo, readName } from '@gatehouse/issuance/request
 import { DAY, isMisdated, planRenewal, renewalWindow, toTime } from '@gatehouse/issuance/times'
 import { KEY_TYPES } from '@gatehouse/pki'
 import { durationOf, optional } from '@gatehouse/service-kit/config'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { CertError } from '../errors.ts'
 import { findPermitted, isOf, readDomain, type Subject } from '../lookup/certificates.ts'
@@ -191,28 +191,21 @@ async function renewAll(request: FastifyRequest, body: Static<typeof RenewAllSch
 }
 
 /** Reads what certificates are to have in common. @throws CertError CERT_NOT_FOUND */
-async function scopeOf(
-  { server }: FastifyRequest,
-  { caller, issuer, under, keyType, before }: Static<typeof RenewAllSchema>,
-) {
+async function scopeOf({ server: { ca } }: FastifyRequest, body: Static<typeof RenewAllSchema>) {
+  const { caller, issuer, under, keyType, before } = body
+  const keyId = under?.replaceAll(':', '').toLowerCase()
+  const signers = keyId === undefined ? undefined : await ca.signersBelow(keyId)
+  const why =
+    `no root or intermediate of this CA has the key identifier or SHA-256 ${under}: \`gatehouse-certs ca roll status\` has ` +
+    'those of the roots, and a certificate has that of its intermediate as its authority key identifier'
+  pointingTo('/under', () => {
+    if (keyId !== undefined && !signers) throw new CertError('CERT_NOT_FOUND', why)
+  })
   return {
-    ...{ issuer, keyType },
+    ...{ issuer, keyType, signers },
     askedBy: caller === undefined || caller.includes(':') ? caller : `psk:${caller}`,
     madeBefore: before === undefined ? undefined : Date.parse(before),
-    signers: under === undefined ? undefined : await signersBelow(server, under),
   }
-}
-
-async function signersBelow({ ca }: FastifyInstance, identifier: string) {
-  const signers = await ca.signersBelow(identifier.replaceAll(':', '').toLowerCase())
-  return pointingTo('/under', () => {
-    if (signers) return signers
-    throw new CertError(
-      'CERT_NOT_FOUND',
-      `no root or intermediate of this CA has the key identifier or SHA-256 ${identifier}: \`gatehouse-certs ca roll status\` ` +
-        'has those of the roots, and a certificate has that of its intermediate as its authority key identifier',
-    )
-  })
 }
 
 /** Has certificates renewed, each at a moment of its own within a time. */

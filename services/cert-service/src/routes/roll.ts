@@ -47,6 +47,9 @@ const RollSchema = Type.Object({
   ...optional({
     from: RootSchema,
     to: RootSchema,
+    lostRoot: Type.Object(RootSchema.properties, {
+      description: 'A root before the old one: the new one cuts off whoever trusts only that.',
+    }),
     begunAt: TimeSchema('When the roll began.'),
     usedAt: TimeSchema('Since when the new root signs.'),
     inForce: Type.Object(
@@ -106,7 +109,9 @@ const StepSchema = Type.Object(
           'begin: `false` if no client that trusts only the old root is to accept what the new one signs, as its ' +
           'key is compromised. Default: `true`.',
       }),
-      now: Type.Boolean({ description: 'use: less than 14 days after the beginning.' }),
+      now: Type.Boolean({
+        description: 'use: less than 14 days after the beginning, or although clients are cut off.',
+      }),
       force: Type.Boolean({
         description: 'finish: although certificates are in force, or clients lack the new root.',
       }),
@@ -165,6 +170,7 @@ async function describeRoll({ server }: FastifyRequest): Promise<Static<typeof R
     ...(roll.usedAt !== null && { usedAt: toTime(roll.usedAt) }),
     inForce: { ...counts, names: [...names], ...(until !== null && { until: toTime(until) }) },
     lacking: [...facts.lacking],
+    ...(facts.lostRoot && { lostRoot: describeRoot(facts.lostRoot) }),
     fetchedFrom: [...facts.fetchedFrom],
     ...(next && { next: { ...next, from: toTime(next.from) } }),
   }

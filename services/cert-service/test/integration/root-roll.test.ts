@@ -145,6 +145,35 @@ for (const [what, bring] of Object.entries(ALGORITHMS))
     await look(await issue(), 'finished', true)
   })
 
+t.test(
+  'a second roll serves who trusts either of its roots, and not who trusts only the first',
+  async (t) => {
+    const { running, write, issue } = await stage(t)
+    const rootOf = async () => (await running.app.inject('/ca/root.pem')).body
+    const a = await rootOf()
+    const chains: Pair[] = []
+    const roots = [a]
+    for (let n = 0; n < 2; n += 1) {
+      await roll(t, running, 'begin')
+      await roll(t, running, 'use', { now: true })
+      chains.push(await issue())
+      await roll(t, running, 'finish', { force: true })
+      roots.push(await rootOf())
+    }
+    const [first, second] = chains as [Pair, Pair]
+    const [, b = '', c = ''] = roots
+    for (const [pair, trusted, expected] of [
+      [first, a, true],
+      [first, b, true],
+      [second, a, false],
+      [second, b, true],
+      [second, c, true],
+      [second, a + b + c, true],
+    ] as const)
+      t.strictSame(await acceptedBy(t, pair, trusted, write), [expected, expected, expected])
+  },
+)
+
 t.test('servers verify clients by lists that were out before the new root signs', async (t) => {
   const { running, write, fetchInto, issue } = await stage(t)
   const client = () =>

@@ -345,19 +345,65 @@ t.test('a compromised root is left at once, without a cross certificate', async 
   t.strictSame((await published(running))[0], [B])
 })
 
-t.test('the second roll numbers on, and the chain has one cross certificate', async (t) => {
-  const running = await start(t)
-  for (const name of ['Root CA 2', 'Root CA 3']) {
-    t.match((await roll(running, 'begin')).body.to.subject, `CN=Gatehouse ${name}`)
+t.test(
+  'the second roll numbers on, and says whom its only cross certificate cuts off',
+  async (t) => {
+    const running = await start(t)
+    const { call, clock } = running
+    const chainOf = async (domain: string) => {
+      const { body } = await call('POST', '/api/certificate', { domain })
+      return subjectsOf(body.certificate).slice(1)
+    }
+    await roll(running, 'begin')
     await roll(running, 'use', { now: true })
-    const { body } = await running.call('POST', '/api/certificate', {
-      domain: `${name.length}${name.at(-1)}.test`,
+    t.strictSame(await chainOf('a.test'), [SERVERS, B])
+    const first = await roll(running, 'finish', { force: true })
+    t.match(first.body, { stage: 'finished', lostRoot: undefined })
+
+    const begun = await roll(running, 'begin')
+    const lostRoot = { subject: `CN=Gatehouse ${A}` }
+    t.match(begun.body, { to: { subject: 'CN=Gatehouse Root CA 3' }, lostRoot })
+    t.strictSame(await chainOf('b.test'), [SERVERS, B], 'nobody is cut off yet')
+    await clock.advance(14 * DAY)
+    t.match(await roll(running, 'use'), {
+      status: 409,
+      body: { detail: `it cuts off whoever trusts only CN=Gatehouse ${A}` },
     })
-    t.strictSame(subjectsOf(body.certificate).slice(1), [SERVERS, name])
+    t.match(await roll(running, 'use', { now: true }), { status: 200, body: { lostRoot } })
+    t.strictSame(await chainOf('c.test'), [SERVERS, 'Root CA 3'])
+    await roll(running, 'back')
+    t.strictSame(await chainOf('d.test'), [SERVERS, B], 'they are served again')
+    await roll(running, 'use', { now: true })
     t.match((await roll(running, 'finish', { force: true })).body, { stage: 'finished' })
-  }
-  t.strictSame((await published(running))[0], ['Root CA 3'])
-})
+    t.strictSame((await published(running))[0], ['Root CA 3'])
+  },
+)
+
+t.test(
+  'without a cross certificate, and once the first one has ended, nobody is named',
+  async (t) => {
+    const cut = await start(t)
+    await roll(cut, 'begin')
+    await roll(cut, 'use', { now: true })
+    await roll(cut, 'finish', { force: true })
+    t.match((await roll(cut, 'begin', { cross: false })).body, {
+      stage: 'begun',
+      lostRoot: undefined,
+    })
+    await cut.clock.advance(14 * DAY)
+    t.match(await roll(cut, 'use'), { status: 200 }, 'its operator has said so')
+
+    const later = await start(t)
+    await later.clock.advance(9 * 365 * DAY)
+    await roll(later, 'begin')
+    await roll(later, 'use', { now: true })
+    await roll(later, 'finish', { force: true })
+    await later.clock.advance(400 * DAY)
+    const begun = await roll(later, 'begin')
+    t.match(begun.body, { stage: 'begun', lostRoot: undefined }, 'the first root has ended')
+    t.strictSame(begun.body.from.subject, `CN=Gatehouse ${B}`)
+  },
+)
 
 t.test('clocks that are behind or ahead', async (t) => {
   const running = await start(t)
