@@ -226,8 +226,9 @@ async function renewSome(
     const names = [...new Set(allNames)].slice(0, MAX_LISTED)
     const entry = { at: now, action: 'request-renewal', ...actorOf(request), names } as const
     if (names.length > 0) await store.requestRenewals(moments, entry)
-    for (const { id, renewAt } of ours)
-      await store.setRenewAt(id, Math.min(renewAt ?? now, moment()))
+    await Promise.all(
+      ours.map(({ id, renewAt }) => store.setRenewAt(id, Math.min(renewAt ?? now, moment()))),
+    )
     holdings.forget(records.map(({ requestKey }) => requestKey))
   }
   const inForce = await externalAccounts.findInForce(ofClients)
