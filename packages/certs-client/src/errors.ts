@@ -57,7 +57,8 @@ export const CLIENT_ERRORS = {
   CERT_CLIENT_UNTRUSTED: {
     title: 'Service is not trusted',
     action:
-      'Name the root that its certificate leads to by `--ca FILE`, and use a host name in `--url` that is in its certificate.',
+      'Name the root that its certificate leads to by `--ca FILE`, and use a host name in `--url` that is in its certificate. ' +
+      'If there is a file of `--ca-out`, it counts instead: delete it to begin with that of `--ca` again.',
   },
 } as const satisfies Record<`CERT_CLIENT_${string}`, { title: string; action: string }>
 
@@ -83,4 +84,9 @@ export class ClientError extends CodedError<string> {
     this.retryAfterMs = retryAfterMs
     this.action = action ?? Object(CLIENT_ERRORS)[code]?.action
   }
+}
+
+/** An error as a line of the log has it. */
+export function describe({ code, message, action }: ClientError): object {
+  return { code, detail: message, ...(action !== undefined && { action }) }
 }

@@ -21,14 +21,14 @@ import { type Clock, sleep } from '@gatehouse/net'
 import { makeFolder } from '@gatehouse/service-kit/files'
 import { lockFile } from '@gatehouse/service-kit/lock'
 import { type Placed, readPair, timeOf, toTime } from './certificate.ts'
+import { type CompanionOptions, companionFiles, TRUSTSTORE } from './companions.ts'
 import { ClientError } from './errors.ts'
-import { type Pkcs12Options, pkcs12Files, TRUSTSTORE } from './pkcs12.ts'
 import { requireTrusted } from './trusted-folder.ts'
 
 const KEY = 'privkey.pem'
 const CHAIN = 'fullchain.pem'
 const COMBINED = 'combined.pem'
-const KEYSTORE = 'bundle.p12'
+const COMPANIONS = { roots: 'ca.pem', keystore: 'bundle.p12' }
 const STATE = 'renewal.json'
 /** The file that says that the reload command has not succeeded yet for these files. */
 const MARK = 'reload-pending'
@@ -39,7 +39,7 @@ export interface Owner {
   readonly gid: number
 }
 
-export interface FolderOptions {
+export interface FolderOptions extends CompanionOptions {
   /** The folder of all certificates. */
   readonly dir: string
   /** The first name of the certificate. */
@@ -50,8 +50,6 @@ export interface FolderOptions {
   readonly owner: Owner | undefined
   /** Whether private keys are made here. */
   readonly isOwnKey: boolean
-  /** Asks for PKCS#12 files beside those in PEM. */
-  readonly pkcs12?: Pkcs12Options | undefined
 }
 
 /** The folder for a first name: `_.x` for `*.x`, and `_` for the colons of an IPv6 address. */
@@ -65,7 +63,7 @@ export function folderName(domain: string): string {
  * files or the new ones. All functions throw ClientError CERT_CLIENT_FILES.
  */
 export function certificateFolder(options: FolderOptions) {
-  const { dir, domain, mode, owner, isOwnKey, pkcs12 } = options
+  const { dir, domain, mode, owner, isOwnKey } = options
   const name = folderName(domain)
   const path = join(dir, name)
   /** The start of all files beside the link. A name holds no `@`. */
@@ -92,7 +90,7 @@ export function certificateFolder(options: FolderOptions) {
     write(join(version, CHAIN), fullChain)
     write(join(version, COMBINED), privateKey + fullChain)
     write(join(version, STATE), `${JSON.stringify({ ...times, isOwnKey: pair.isOwnKey })}\n`)
-    for (const [file, content] of pkcs12Files(pair, KEYSTORE, pkcs12))
+    for (const [file, content] of companionFiles(pair, COMPANIONS, options))
       write(join(version, file), content)
     if (needsReload) write(join(version, MARK), '')
     admit(version)
@@ -171,13 +169,13 @@ export function certificateFolder(options: FolderOptions) {
         }
       })
     },
-    /** Whether what is in place has the PKCS#12 files that are asked for, with the password and the roots of now. */
-    hasPkcs12(placed: Placed): boolean {
+    /** Whether what is in place has the other files that are asked for, with the password and the roots of now. */
+    hasCompanions(placed: Placed): boolean {
       const isInPlace = ([name, content]: readonly [string, Buffer]) => {
         const file = join(path, name)
         return existsSync(file) && readFileSync(file).equals(content)
       }
-      return attempt(path, () => pkcs12Files(placed, KEYSTORE, pkcs12).every(isInPlace))
+      return attempt(path, () => companionFiles(placed, COMPANIONS, options).every(isInPlace))
     },
     /** Puts files in the place of the old ones, which stay until `tidy`. */
     publish(pair: Placed, { needsReload }: { readonly needsReload: boolean }): void {
@@ -201,7 +199,14 @@ export function certificateFolder(options: FolderOptions) {
         // Whatever is missing is fetched anew.
         if (target === undefined || !existsSync(join(dir, target))) return
         admit(join(dir, target))
-        for (const name of [KEY, CHAIN, COMBINED, KEYSTORE, TRUSTSTORE, STATE]) {
+        for (const name of [
+          KEY,
+          CHAIN,
+          COMBINED,
+          ...Object.values(COMPANIONS),
+          TRUSTSTORE,
+          STATE,
+        ]) {
           const file = join(dir, target, name)
           const stats = lstatSync(file, { throwIfNoEntry: false })
           // A file with two names may be somebody else's.
@@ -273,7 +278,8 @@ function withOpen(path: string, flags: string | number, step: (descriptor: numbe
   }
 }
 
-function attempt<T>(path: string, step: () => T): T {
+/** Does something with files. @throws ClientError CERT_CLIENT_FILES */
+export function attempt<T>(path: string, step: () => T): T {
   try {
     return step()
   } catch (cause) {

@@ -9,7 +9,7 @@ import {
   requireUsable,
   timeOf,
 } from './certificate.ts'
-import { ClientError } from './errors.ts'
+import { ClientError, describe } from './errors.ts'
 import type { StoragePlace } from './place.ts'
 import { type ProbeHost, requireServed } from './served.ts'
 import {
@@ -43,6 +43,8 @@ export interface Get {
   readonly isOwnKey: boolean
   readonly place: StoragePlace
   readonly service: CertService
+  /** Asks the service for its roots; absent where those of the system verify it. */
+  readonly chainRoots?: { look(): Promise<void> } | undefined
   readonly clock: Clock
   /** Draws a number from 0 up to 1. */
   readonly random: () => number
@@ -117,6 +119,7 @@ async function update(get: Get): Promise<Placed> {
   const { place, log, signal } = get
   // What a run that was killed or failed has left to do must not wait for the service.
   const failure = await place.settle().catch((error: Error) => error)
+  await get.chainRoots?.look()
   signal.throwIfAborted()
   const prior = await place.read()
   const current = currentOf(prior, get)
@@ -278,10 +281,6 @@ export function waitAfter(
   const backoff = Math.min(LONGEST_BACKOFF, SECOND * 2 ** Math.min(failures - 1, 20))
   const minimum = Math.min(retryAfterMs, LONGEST_WAIT) * (1 + random() / 10)
   return Math.max(backoff * (0.5 + random() / 2), minimum)
-}
-
-function describe({ code, message, action }: ClientError): object {
-  return { code, detail: message, ...(action !== undefined && { action }) }
 }
 
 function inSeconds(ms: number): { retryIn: number } {

@@ -13,18 +13,13 @@ interface ServiceContext {
   readonly profile?: Profile | undefined
 }
 
-/** The API of a service, and the roots that verify it; undefined for those of the system. */
-interface OpenService extends CertService, AsyncDisposable {
-  readonly roots: Roots | undefined
-}
-
-/** Opens the API of a service, with connections that are closed at the end. */
+/** Opens the API of a service, with connections that are closed at the end, and the roots that are trusted instead of the system's. */
 export function openService(
   { url, caFile, source }: ServiceConnection,
   { clock, log, signal, actionFor, profile }: ServiceContext,
-): OpenService {
+): CertService & AsyncDisposable & { readonly roots: Roots | undefined } {
   for (const file of filesOf(source)) warnIfExposed(file, log)
-  const roots = caFile === undefined ? undefined : openRoots(caFile, { log })
+  const roots = caFile === undefined ? undefined : openRoots(caFile, log)
   const fetch = roots ? createTrustingFetch(roots) : createFetch()
   // Issuers of tokens have certificates of their own, which the roots of this service say nothing about.
   const issuerFetch = createFetch()

@@ -53,7 +53,7 @@ export function openFolder(options: PlaceOptions): StoragePlace {
   }
   const read = () => {
     const placed = folder.read()
-    return placed && folder.hasPkcs12(placed) ? placed : undefined
+    return placed && folder.hasCompanions(placed) ? placed : undefined
   }
   folder.prepare()
   return {

@@ -2,19 +2,14 @@ import type { X509Certificate } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { type BoundedFetch, createFetch, type FetchInit } from '@gatehouse/net'
 import { certificatesIn, fingerprintOf } from './certificate.ts'
-import { ClientError } from './errors.ts'
+import { ClientError, describe } from './errors.ts'
+import type { Get } from './keep.ts'
 
-/** The header in which the service is told which roots are trusted. */
-const HEADER = 'gatehouse-roots'
 /** The service reads no more of them, and a file with more is one of public CAs. */
 const MAX_NAMED = 64
 
 /** The roots that verify connections to the service, as they are now. */
 export type Roots = () => readonly X509Certificate[]
-
-interface RootsContext {
-  readonly log: { warn(fields: object, message: string): void }
-}
 
 /** Reads a file of roots. @throws ClientError CERT_CLIENT_UNTRUSTED */
 export function readRoots(file: string): readonly X509Certificate[] {
@@ -31,7 +26,7 @@ export function readRoots(file: string): readonly X509Certificate[] {
  * Opens a file of roots, which is read again for each request. While it cannot be read, the roots of before count.
  * @throws ClientError CERT_CLIENT_UNTRUSTED
  */
-export function openRoots(file: string, { log }: RootsContext): Roots {
+export function openRoots(file: string, log: Pick<Get['log'], 'warn'>): Roots {
   let roots = readRoots(file)
   let isBroken = false
   return () => {
@@ -39,9 +34,8 @@ export function openRoots(file: string, { log }: RootsContext): Roots {
       roots = readRoots(file)
       isBroken = false
     } catch (error) {
-      if (!(error instanceof ClientError)) throw error
-      const fields = { code: error.code, detail: error.message }
-      if (!isBroken) log.warn(fields, 'the roots that the file had before are still trusted')
+      const fault = describe(error as ClientError)
+      if (!isBroken) log.warn(fault, 'the roots that the file had before are still trusted')
       isBroken = true
     }
     return roots
@@ -60,11 +54,9 @@ export function createTrustingFetch(roots: Roots): BoundedFetch {
     const trusting = fetches.get(ca) ?? createFetch({ ca })
     fetches.set(ca, trusting)
     const ids = current.map((root) => fingerprintOf(root).slice(0, 16))
-    const trust = ids.length <= MAX_NAMED ? { [HEADER]: ids.join() } : {}
+    const trust = ids.length <= MAX_NAMED ? { 'gatehouse-roots': ids.join() } : {}
     return trusting(url, { ...init, headers: { ...headers, ...trust } })
   }
-  const close = async () => {
-    for (const trusting of fetches.values()) await trusting.close()
-  }
+  const close = async () => void (await Array.fromAsync(fetches.values(), (it) => it.close()))
   return Object.assign(fetch, { close })
 }

@@ -2,20 +2,18 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type BoundedFetch, type FetchAnswer, type FetchInit, parseJson } from '@gatehouse/net'
 import { printable } from '@gatehouse/service-kit/program'
-import { rootOf } from '@gatehouse/tls-probe'
 import { type Static, Type } from 'typebox'
 import { Check } from 'typebox/schema'
-import { certificatesIn, type Placed, readPair, timeOf, toTime } from './certificate.ts'
+import { type Placed, readPair, timeOf, toTime } from './certificate.ts'
+import { type CompanionOptions, companionFiles } from './companions.ts'
 import { readSecret } from './credentials.ts'
 import { ClientError, type ErrorHints } from './errors.ts'
-import { type Pkcs12Options, pkcs12Files } from './pkcs12.ts'
 import type { StoragePlace } from './place.ts'
-import type { Roots } from './roots.ts'
 
 /** The folder in which a pod finds its service account, and the root of the API server. */
 export const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
 const FIELD_MANAGER = 'gatehouse-certs'
-const KEYSTORE = 'keystore.p12'
+const COMPANIONS = { roots: 'ca.crt', keystore: 'keystore.p12' }
 const RENEW_AT = 'gatehouse-certs/renew-at'
 const STATUSES = [200, 201, 400, 401, 403, 404, 409, 415, 422, 429, 500, 503, 504]
 const TRANSIENT = [409, 429, 500, 503, 504]
@@ -27,7 +25,7 @@ const SecretSchema = Type.Object({
   data: Type.Optional(Type.Record(Type.String(), Type.String())),
 })
 
-export interface SecretOptions {
+export interface SecretOptions extends CompanionOptions {
   readonly namespace: string
   readonly name: string
   /** The API server of the cluster. */
@@ -36,10 +34,6 @@ export interface SecretOptions {
   readonly fetch: BoundedFetch
   /** The folder of the service account. */
   readonly account: string
-  /** The one that a chain leads to is put beside it. */
-  readonly roots?: Roots | undefined
-  /** Asks for PKCS#12 files beside those in PEM. */
-  readonly pkcs12?: Pkcs12Options | undefined
   readonly log: { info(fields: object, message: string): void }
 }
 
@@ -72,7 +66,7 @@ export function openSecret(options: SecretOptions): StoragePlace {
     path: `the Secret ${path}`,
     async read() {
       const answer = await call('', {}, [200, 404])
-      return answer.status === 404 ? undefined : pairIn(answer, options.pkcs12)
+      return answer.status === 404 ? undefined : pairIn(answer, options)
     },
     async put(pair) {
       const headers = { 'content-type': 'application/apply-patch+yaml' }
@@ -88,10 +82,10 @@ export function openSecret(options: SecretOptions): StoragePlace {
   }
 }
 
-function manifest(pair: Placed, { namespace, name, roots, pkcs12 }: SecretOptions): object {
+function manifest(pair: Placed, options: SecretOptions): object {
+  const { namespace, name } = options
   const { fullChain, privateKey, renewAt } = pair
-  const files = pkcs12Files(pair, KEYSTORE, pkcs12)
-  const root = rootOf(certificatesIn(fullChain), roots?.() ?? [])
+  const files = companionFiles(pair, COMPANIONS, options)
   const annotations = renewAt === undefined ? {} : { [RENEW_AT]: toTime(renewAt) }
   return {
     apiVersion: 'v1',
@@ -101,7 +95,6 @@ function manifest(pair: Placed, { namespace, name, roots, pkcs12 }: SecretOption
     data: {
       'tls.crt': toBase64(fullChain),
       'tls.key': toBase64(privateKey),
-      ...(root && { 'ca.crt': toBase64(root.toString()) }),
       ...Object.fromEntries(files.map(([file, content]) => [file, toBase64(content)])),
     },
   }
@@ -112,7 +105,7 @@ function toBase64(content: string | Buffer): string {
 }
 
 /** Reads what the Secret holds, if it is whole. */
-function pairIn({ body }: FetchAnswer, pkcs12?: Pkcs12Options): Placed | undefined {
+function pairIn({ body }: FetchAnswer, options: CompanionOptions): Placed | undefined {
   const secret = parseJson(body)
   if (!Check(SecretSchema, secret)) return undefined
   try {
@@ -120,7 +113,7 @@ function pairIn({ body }: FetchAnswer, pkcs12?: Pkcs12Options): Placed | undefin
     const textOf = (file: string) => Buffer.from(data[file] ?? '', 'base64').toString()
     const renewAt = timeOf(metadata.annotations?.[RENEW_AT] ?? '')
     const pair = readPair(textOf('tls.crt'), textOf('tls.key'))
-    const files = pkcs12Files(pair, KEYSTORE, pkcs12)
+    const files = companionFiles(pair, COMPANIONS, options)
     if (files.some(([file, content]) => data[file] !== toBase64(content))) return undefined
     return { ...pair, renewAt, isOwnKey: false }
   } catch {

@@ -1,4 +1,6 @@
+import type { X509Certificate } from 'node:crypto'
 import {
+  attempt,
   type BoundedFetch,
   type FetchAnswer,
   type FetchInit,
@@ -11,7 +13,7 @@ import { printable } from '@gatehouse/service-kit/program'
 import type { ProbePort } from '@gatehouse/tls-probe'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Check } from 'typebox/schema'
-import { timeOf, toTime } from './certificate.ts'
+import { certificatesIn, timeOf, toTime } from './certificate.ts'
 import type { Credentials } from './credentials.ts'
 import { ClientError } from './errors.ts'
 
@@ -268,6 +270,13 @@ export function connect(options: ConnectOptions) {
     async remove(domain: string): Promise<Static<typeof Deleted>> {
       const answer = await call(pathOf(domain), { method: 'DELETE', expect: [200, 204] })
       return answer.status === 204 ? {} : read(answer, Deleted)
+    },
+    /** The roots that the service names; none if it has none of its own. */
+    async rootBundle(): Promise<readonly X509Certificate[]> {
+      const { status, body } = await call('ca/root.pem', { expect: [200, 404] })
+      const roots = status === 404 ? [] : attempt(() => certificatesIn(body.toString()))
+      if (roots) return roots
+      throw new ClientError('CERT_CLIENT_ANSWER_INVALID', 'the answer is no bundle of roots')
     },
     roll: () => ask('api/ca/roll', Roll),
     /** Takes a step of the roll from one root to the next. */

@@ -71,7 +71,7 @@ t.test('a file of roots', (t) => {
 t.test('the file is read again for each request, and says who is trusted', async (t) => {
   const servers = [await serve(t, old), await serve(t, next)]
   const { file, write, log, warned } = writable(t, pem(old))
-  const fetch = createTrustingFetch(openRoots(file, { log }))
+  const fetch = createTrustingFetch(openRoots(file, log))
   t.teardown(() => fetch.close())
   const reaches = (url: string) =>
     fetch(url).then(
@@ -98,7 +98,7 @@ t.test(
   async (t) => {
     const { url } = await serve(t, next)
     const { file, write, log, warned } = writable(t, pem(old) + pem(next))
-    const fetch = createTrustingFetch(openRoots(file, { log }))
+    const fetch = createTrustingFetch(openRoots(file, log))
     t.teardown(() => fetch.close())
     for (const harm of [() => write(''), () => write(pem(old).slice(9)), () => rmSync(file)]) {
       harm()
@@ -110,7 +110,7 @@ t.test(
     write('')
     await t.rejects(fetch(url), 'also when it is broken again')
     t.equal(warned.length, 2)
-    t.throws(() => openRoots(file, { log }), { code: 'CERT_CLIENT_UNTRUSTED' }, 'at a start')
+    t.throws(() => openRoots(file, log), { code: 'CERT_CLIENT_UNTRUSTED' }, 'at a start')
   },
 )
 

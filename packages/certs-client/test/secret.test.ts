@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { createSecureContext } from 'node:tls'
 import { createFetch } from '@gatehouse/net'
-import { createRoot, createTruststore, toPem } from '@gatehouse/pki'
+import { createRoot, createTruststore, fromPem, toPem } from '@gatehouse/pki'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import {
@@ -16,6 +16,7 @@ import {
   start,
 } from '../../../services/cert-service/test/helpers/app.ts'
 import { certificatesIn } from '../src/certificate.ts'
+import { openChainRoots } from '../src/chain-roots.ts'
 import { getOnce } from '../src/keep.ts'
 import { clusterRoot, openSecret } from '../src/secret.ts'
 import { clientOf } from './helpers/client.ts'
@@ -77,12 +78,17 @@ t.test('a Secret is created, kept while nothing is due, and renewed', async (t) 
   const foreign = await createRoot({ commonName: 'Another', now: clock.now() })
   const other = toPem('CERTIFICATE', foreign.certificate)
   const root = toPem('CERTIFICATE', running.service.ca.root() as Uint8Array)
+  const chainRoots = openChainRoots({
+    ...base,
+    roots: () => certificatesIn(`${other}# ours\n${root}${other}`),
+    file: undefined,
+  })
   const place = openSecret({
     ...{ namespace: 'shop', name: 'web-tls', account, fetch, log: base.log },
-    roots: () => certificatesIn(`${other}# ours\n${root}${other}`),
+    rootsOf: chainRoots.find,
     url: new URL(`https://127.0.0.1:${port}`),
   })
-  const get = { ...base, place }
+  const get = { ...base, place, chainRoots }
   t.equal(await place.read(), undefined)
   await getOnce(get)
   t.match(state.secret, {
@@ -135,10 +141,11 @@ t.test('PKCS#12 files are in the Secret, and follow their password', async (t) =
   const { get: base } = clientOf(running)
   const passwordFile = join(running.folder, 'password')
   writeFileSync(passwordFile, 'first')
-  const roots = () => certificatesIn(clusterRoot(account))
+  const rootsOf = () => clusterRoot(account)
   const place = openSecret({
-    ...{ namespace: 'shop', name: 'web-tls', account, fetch, log: base.log, roots },
-    pkcs12: { passwordFile, friendlyName: 'a.test', roots },
+    ...{ namespace: 'shop', name: 'web-tls', account, fetch, log: base.log },
+    rootsOf,
+    pkcs12: { passwordFile, friendlyName: 'a.test' },
     url: new URL(`https://127.0.0.1:${port}`),
   })
   const get = { ...base, place }
@@ -168,7 +175,7 @@ t.test('PKCS#12 files are in the Secret, and follow their password', async (t) =
     const passphrase = readFileSync(passwordFile, 'utf8')
     const pfx = contentOf('keystore.p12')
     t.doesNotThrow(() => createSecureContext({ pfx, passphrase }), what)
-    const trusted = createTruststore({ roots: roots().map(({ raw }) => raw), password: passphrase })
+    const trusted = createTruststore({ roots: fromPem(rootsOf()), password: passphrase })
     t.ok(contentOf('truststore.p12').equals(trusted), what)
   }
   writeFileSync(passwordFile, '')

@@ -153,11 +153,12 @@ export const clientCommands = (actionFor: ActionFor): readonly ServiceCommand<un
     summary: 'fetch a certificate into files, or into a Secret, and keep it up to date',
     options: {
       '--out DIR':
-        'write DIR/NAME/privkey.pem, fullchain.pem and combined.pem (DIR/_client.NAME for a client)',
+        'write DIR/NAME/privkey.pem, fullchain.pem, combined.pem and, with --ca, ca.pem (DIR/_client.NAME for a client)',
       '--secret NAMESPACE/NAME': 'keep a Secret of Kubernetes instead, from a pod',
       '--p12':
         'write bundle.p12 and, with --ca, truststore.p12 beside these files, for Java and others',
       '--p12-password-file FILE': 'file with their password, read each time',
+      '--ca-out FILE': 'trust this file, begun with the roots of --ca and kept up to date',
       '--reload CMD': 'run this command when there are new files',
       '--reload-timeout TIME': 'how long it may take (default 1m)',
       '--probe PORT...':

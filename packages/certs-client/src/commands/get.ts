@@ -2,11 +2,13 @@ import { createFetch, parseEndpointUrl } from '@gatehouse/net'
 import { durationOf } from '@gatehouse/service-kit/config'
 import { UsageError } from '@gatehouse/service-kit/program'
 import { createLogger } from '@gatehouse/service-kit/telemetry'
+import { openChainRoots } from '../chain-roots.ts'
 import { clientClock } from '../clock.ts'
+import { type CompanionOptions, type Pkcs12Options, readPassword } from '../companions.ts'
 import { type Get, getOnce, keepGetting } from '../keep.ts'
 import { openService, warnIfExposed } from '../open.ts'
-import { type Pkcs12Options, readPassword } from '../pkcs12.ts'
 import { openFolder, type StoragePlace } from '../place.ts'
+import { trustRootsFile } from '../roots-file.ts'
 import { clusterRoot, openSecret, SERVICE_ACCOUNT } from '../secret.ts'
 import type { ActionFor } from '../service.ts'
 import {
@@ -27,7 +29,7 @@ import {
 /** The options of `get`. Durations are texts such as `5m`. */
 interface GetOptions
   extends ConnectionOptions,
-    Texts<'keyType' | 'lifetime' | 'profile' | 'timeout'>,
+    Texts<'keyType' | 'lifetime' | 'profile' | 'timeout' | 'caOut'>,
     Texts<'p12PasswordFile' | 'out' | 'secret' | 'mode' | 'owner' | 'reload' | 'reloadTimeout'> {
   readonly probe?: readonly string[] | undefined
   readonly p12?: boolean | undefined
@@ -45,7 +47,6 @@ export async function get(
   process: NodeJS.Process,
   actionFor: ActionFor,
 ): Promise<void> {
-  const connection = readConnection(options, process.env)
   const profile = readProfile(options.profile)
   const ports = (options.probe ?? []).map(readProbe)
   if (ports.length > 0 && profile === 'client')
@@ -64,15 +65,19 @@ export async function get(
   // No name of a server begins like this, and none has an `@`.
   const isOfClient = profile === 'client'
   const name = isOfClient ? `_client.${encodeURIComponent(domain.text)}` : domain.text
+  const connection = trustRootsFile(readConnection(options, process.env), options.caOut, log)
   const service = opened.use(openService(connection, { ...deps, actionFor, profile }))
   const { roots } = service
-  const pkcs12 = pkcs12Of(options, { roots, friendlyName: domain.text, log })
-  const place = await openPlace(name, options, { ...deps, env: process.env, opened, roots, pkcs12 })
+  const chainRoots = roots && openChainRoots({ ...deps, roots, service, file: options.caOut })
+  const pkcs12 = pkcs12Of(options, { friendlyName: domain.text, log })
+  const companions = { rootsOf: chainRoots?.find, pkcs12 }
+  const place = await openPlace(name, options, { ...deps, env: process.env, opened, ...companions })
   const run: Get = {
     ...deps,
     request,
     place,
     service,
+    chainRoots,
     random: Math.random,
     isOwnKey: options.csr === true,
     ports,
@@ -81,11 +86,9 @@ export async function get(
   await (options.watch ? keepGetting(run) : getOnce(run))
 }
 
-interface PlaceDeps extends Pick<Get, 'clock' | 'log' | 'signal'> {
+interface PlaceDeps extends Pick<Get, 'clock' | 'log' | 'signal'>, CompanionOptions {
   readonly env: NodeJS.ProcessEnv
   readonly opened: AsyncDisposableStack
-  readonly roots: Pkcs12Options['roots']
-  readonly pkcs12: Pkcs12Options | undefined
 }
 
 /** Reads what asks for PKCS#12 files, and tries the password before anything is requested. @throws UsageError, ClientError */
@@ -119,7 +122,7 @@ async function openPlace(domain: string, options: GetOptions, deps: PlaceDeps) {
 }
 
 function secretOf(text: string, options: GetOptions, deps: PlaceDeps): StoragePlace {
-  const { env, log, opened, roots, pkcs12 } = deps
+  const { env, opened } = deps
   const wrong = OF_FILES.find((option) => options[option] !== undefined)
   if (wrong) throw new UsageError(`--${kebab(wrong)} is for --out, not for --secret`)
   const name = readSecretName(text)
@@ -128,7 +131,7 @@ function secretOf(text: string, options: GetOptions, deps: PlaceDeps): StoragePl
   const url = parseEndpointUrl(`https://${host.includes(':') ? `[${host}]` : host}:${port}`)
   const fetch = createFetch({ ca: clusterRoot(SERVICE_ACCOUNT) })
   opened.defer(fetch.close)
-  return openSecret({ ...name, url, fetch, account: SERVICE_ACCOUNT, roots, pkcs12, log })
+  return openSecret({ ...deps, ...name, url, fetch, account: SERVICE_ACCOUNT })
 }
 
 function readDuration(option: string, text: string): number {

@@ -4,9 +4,8 @@ import { createSecureContext } from 'node:tls'
 import { createRoot, createTruststore, fromPem, KEY_TYPES, toPem } from '@gatehouse/pki'
 import t, { type Test } from 'tap'
 import { DAY, type Running, start } from '../../../services/cert-service/test/helpers/app.ts'
+import { companionFiles, readPassword } from '../src/companions.ts'
 import { getOnce } from '../src/keep.ts'
-import { pkcs12Files, readPassword } from '../src/pkcs12.ts'
-import { readRoots } from '../src/roots.ts'
 import { type ClientOptions, clientOf, type Fetched, injected, listAll } from './helpers/client.ts'
 
 const FILES = ['bundle.p12', 'truststore.p12']
@@ -17,13 +16,13 @@ function open(running: Running, options: ClientOptions = {}) {
   const rootFile = join(running.folder, 'root.pem')
   writeFileSync(passwordFile, 'first password\n', { mode: 0o600 })
   writeFileSync(rootFile, toPem('CERTIFICATE', running.service.ca.root() as Uint8Array))
-  const roots = () => readRoots(rootFile)
+  const rootsOf = () => readFileSync(rootFile, 'utf8')
   const fetch = injected(running)
   const reloads = join(running.folder, 'reloads')
   writeFileSync(reloads, '')
   const client = clientOf(running, {
     ...{ reload: `echo >> ${reloads}`, fetch, ...options },
-    folder: { pkcs12: { passwordFile, friendlyName: 'a.test', roots }, ...options.folder },
+    folder: { rootsOf, pkcs12: { passwordFile, friendlyName: 'a.test' }, ...options.folder },
   })
   const folder = join(client.dir, 'a.test')
   return {
@@ -46,7 +45,7 @@ t.test('the files are beside those in PEM, and belong to them', async (t) => {
       const { get, place, folder, contentOf } = open(running, { csr, keyType })
       await getOnce(get)
       t.strictSame(listAll(folder), [
-        ...['bundle.p12', 'combined.pem', 'fullchain.pem', 'privkey.pem', 'renewal.json'],
+        ...['bundle.p12', 'ca.pem', 'combined.pem', 'fullchain.pem', 'privkey.pem', 'renewal.json'],
         'truststore.p12',
       ])
       opens(t, contentOf('bundle.p12'), 'first password', keyType)
@@ -132,11 +131,11 @@ t.test('a key that was made here stays when the password changes', async (t) => 
 t.test('without roots there is no truststore', async (t) => {
   const running = await start(t)
   const { passwordFile } = open(running)
-  const pkcs12 = { passwordFile, friendlyName: 'a.test', roots: undefined }
-  const { get, folder } = open(running, { folder: { pkcs12 } })
+  const pkcs12 = { passwordFile, friendlyName: 'a.test' }
+  const { get, folder } = open(running, { folder: { rootsOf: () => undefined, pkcs12 } })
   await getOnce(get)
   t.ok(listAll(folder).includes('bundle.p12'))
-  t.notOk(listAll(folder).includes('truststore.p12'))
+  for (const file of ['ca.pem', 'truststore.p12']) t.notOk(listAll(folder).includes(file))
 })
 
 t.test('whoever does not ask for the files gets none, and leaves those of others', async (t) => {
@@ -148,7 +147,8 @@ t.test('whoever does not ask for the files gets none, and leaves those of others
   await getOnce(other)
   t.equal(version(), found)
   t.ok(listAll(folder).includes('bundle.p12'))
-  t.strictSame(pkcs12Files((await get.place.read()) as never, 'bundle.p12', undefined), [])
+  const names = { roots: 'ca.pem', keystore: 'bundle.p12' }
+  t.strictSame(companionFiles((await get.place.read()) as never, names, {}), [])
 })
 
 t.test('a password that cannot be used is refused, and everything stays as it was', async (t) => {
