@@ -1,15 +1,16 @@
-// Faults at real servers: Debian's packages nginx and haproxy, and those of mail-servers.ts.
+// Faults at real servers: Debian's packages nginx and haproxy, those of mail-servers.ts, and PostgreSQL.
 import { spawnSync } from 'node:child_process'
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { probe } from '@gatehouse/tls-probe'
 import t, { type Test } from 'tap'
 import { chainOf } from '../../../../packages/tls-probe/test/servers.ts'
 import { temporaryPaths } from '../../../../scripts/test/nginx.ts'
+import { type PostgresServer, startPostgres } from '../../../../scripts/test/postgres.ts'
 import { freePort, startProcess } from '../../../forward-auth/test/helpers/process.ts'
 import { DAY, rest, start } from '../helpers/app.ts'
-import { startDovecot, startPostfix } from '../helpers/mail-servers.ts'
+import { startDovecot, startPostfix, userId } from '../helpers/mail-servers.ts'
 import { startProbing } from '../helpers/probing.ts'
 
 const isRoot = process.getuid?.() === 0
@@ -79,6 +80,19 @@ ${binds.join('\n')}
   await startProcess(t, { command: 'haproxy', args: ['-db', '-f', conf], folder, port })
 }
 
+/** Has PostgreSQL read a pair from files, and gives these. */
+async function enableTls(database: PostgresServer, folder: string, pair: Pair) {
+  const [chain, key] = [join(folder, 'chain.pem'), join(folder, 'key.pem')]
+  writeFileSync(chain, pair.chain)
+  writeFileSync(key, pair.key, { mode: 0o600 })
+  chownSync(key, userId('nobody'), 0)
+  await database.sql(`ALTER SYSTEM SET ssl_cert_file = '${chain}'`)
+  await database.sql(`ALTER SYSTEM SET ssl_key_file = '${key}'`)
+  await database.sql('ALTER SYSTEM SET ssl = on')
+  await database.sql('SELECT pg_reload_conf()')
+  return { chain, key }
+}
+
 /** Names, and what is found under each; `address:port key state`, sorted. */
 const EXPECTED: Readonly<Record<string, readonly string[]>> = {
   'right.test': ['10.13.24.1 newest'],
@@ -100,6 +114,8 @@ const EXPECTED: Readonly<Record<string, readonly string[]>> = {
   'wildcard.test': ['10.13.24.18 other'],
   'mail.test': ['10.13.24.19 older', '10.13.24.19 older'],
   'imap.test': ['10.13.24.20 older'],
+  'db.test': ['10.13.24.21 older'],
+  'plain-db.test': ['10.13.24.22 unreachable'],
   'no-address.test': [' unreachable'],
   'outside.test': ['192.0.2.1 outside'],
 }
@@ -109,7 +125,14 @@ t.test('each fault of a server is named within two looks', { skip }, async (t) =
   chmodSync(folder, 0o755)
   t.teardown(() => rmSync(folder, { recursive: true, force: true, maxRetries: 10 }))
   const [port, haproxyPort] = [await freePort(), await freePort()]
+  const [database, plainDatabase] = await Promise.all(
+    ['127.13.24.21', '127.13.24.22'].map((address) =>
+      startPostgres(t, { settings: { listen_addresses: `127.0.0.1,${address}` } }),
+    ) as [Promise<PostgresServer>, Promise<PostgresServer>],
+  )
   const targets = [
+    { names: ['db.test'], ports: [`:${database.port} postgres`] },
+    { names: ['plain-db.test'], ports: [`:${plainDatabase.port} postgres`] },
     { names: ['mail.test'], ports: [':25', ':465'] },
     { names: ['imap.test'], ports: [':143'] },
     { names: ['clients.test', 'strict.test'], ports: [`:${haproxyPort}`] },
@@ -206,6 +229,10 @@ t.test('each fault of a server is named within two looks', { skip }, async (t) =
     certificate: files.mail,
   })
   await startDovecot(t, imap, { address: '127.13.24.20', certificate: files.chain, key: files.key })
+  const tls = await enableTls(database, folder, of('db.test'))
+  // It keeps what it has read.
+  writeFileSync(tls.chain, newOf('db.test').chain)
+  writeFileSync(tls.key, newOf('db.test').key)
   await pass()
   await pass()
   const seen = async (name: string) => {
@@ -221,10 +248,13 @@ t.test('each fault of a server is named within two looks', { skip }, async (t) =
     events.flatMap((event) => (event.type === 'not-served' ? event.probe.name : [])),
   )
   t.same([...told].toSorted(), [
-    ...['clients.test', 'ended.test', 'imap.test', 'mail.test', 'not-reloaded.test'],
+    ...['clients.test', 'db.test', 'ended.test', 'imap.test', 'mail.test', 'not-reloaded.test'],
     ...['old-ec.test', 'old-rsa.test', 'one-of-two.test', 'other-ca.test', 'revoked.test'],
     'wildcard.test',
   ])
+  await database.sql('SELECT pg_reload_conf()')
+  await pass()
+  t.same(await seen('db.test'), ['10.13.24.21 newest'], 'PostgreSQL has read the files again')
 })
 
 t.end()
