@@ -8,6 +8,7 @@ import t, { type Test } from 'tap'
 import { chainOf } from '../../../../packages/tls-probe/test/servers.ts'
 import { temporaryPaths } from '../../../../scripts/test/nginx.ts'
 import { type PostgresServer, startPostgres } from '../../../../scripts/test/postgres.ts'
+import { until } from '../../../../scripts/test/until.ts'
 import { freePort, startProcess } from '../../../forward-auth/test/helpers/process.ts'
 import { DAY, rest, start } from '../helpers/app.ts'
 import { startDovecot, startPostfix, userId } from '../helpers/mail-servers.ts'
@@ -80,6 +81,15 @@ ${binds.join('\n')}
   await startProcess(t, { command: 'haproxy', args: ['-db', '-f', conf], folder, port })
 }
 
+/** Has PostgreSQL read its files again. Sessions that begin later know of when it did. */
+async function reload(database: PostgresServer): Promise<void> {
+  const loadTime = async () =>
+    (await database.sql('SELECT pg_conf_load_time()::text AS time'))[0]?.time
+  const previous = await loadTime()
+  await database.sql('SELECT pg_reload_conf()')
+  await until(async () => (await loadTime()) !== previous)
+}
+
 /** Has PostgreSQL read a pair from files, and gives these. */
 async function enableTls(database: PostgresServer, folder: string, pair: Pair) {
   const [chain, key] = [join(folder, 'chain.pem'), join(folder, 'key.pem')]
@@ -89,7 +99,7 @@ async function enableTls(database: PostgresServer, folder: string, pair: Pair) {
   await database.sql(`ALTER SYSTEM SET ssl_cert_file = '${chain}'`)
   await database.sql(`ALTER SYSTEM SET ssl_key_file = '${key}'`)
   await database.sql('ALTER SYSTEM SET ssl = on')
-  await database.sql('SELECT pg_reload_conf()')
+  await reload(database)
   return { chain, key }
 }
 
@@ -252,7 +262,7 @@ t.test('each fault of a server is named within two looks', { skip }, async (t) =
     ...['old-ec.test', 'old-rsa.test', 'one-of-two.test', 'other-ca.test', 'revoked.test'],
     'wildcard.test',
   ])
-  await database.sql('SELECT pg_reload_conf()')
+  await reload(database)
   await pass()
   t.same(await seen('db.test'), ['10.13.24.21 newest'], 'PostgreSQL has read the files again')
 })
