@@ -235,10 +235,17 @@ t.test('a connection is encrypted, and the server verified by name and authority
   await insert(db, 1)
   t.strictSame(await numbers(db), [1])
 
-  t.match(await refused({ url }), {
-    code,
-    message: 'its certificate is of a CA that is not trusted',
-  })
+  const { root: another } = await createTestCa()
+  for (const both of [ca + another, another + ca]) {
+    const trusting = await open(t, server, { url, ca: both })
+    t.strictSame(await trusting.all(sql), [{ ssl: true, version: 'TLSv1.3' }], 'one of two roots')
+  }
+
+  for (const options of [{ url }, { url, ca: another }])
+    t.match(await refused(options), {
+      code,
+      message: 'its certificate is of a CA that is not trusted',
+    })
   const named = url.replace('127.0.0.1', 'localhost')
   const other = 'its certificate is for another host name than that of the URL'
   t.match(await refused({ url: named, ca }), { code, message: other })

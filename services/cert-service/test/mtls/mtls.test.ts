@@ -227,10 +227,15 @@ t.test('a CA of the operator', async (t) => {
   const theirs = await foreignCa(NOW)
   const folder = testFolder(t)
   const caFile = join(folder, 'ca.pem')
-  writeFileSync(caFile, toPem('CERTIFICATE', theirs.certificate))
+  const others = await foreignCa(NOW)
+  writeFileSync(
+    caFile,
+    [theirs, others].map(({ certificate }) => toPem('CERTIFICATE', certificate)).join(''),
+  )
   const { service, list, clock } = await listening(t, { caFile }, {}, folder)
   const own = signBy(theirs, ['agent.test'], NOW)
   t.equal((await list(own)).status, 200)
+  t.equal((await list(signBy(others, ['agent.test'], NOW))).status, 200, 'or of another one')
   t.equal((await list(signBy(theirs, ['spiffe://a.test/job'], NOW))).status, 200)
   t.match(await list(await issueClient(service, ['agent.test'])), {
     status: 401,

@@ -259,6 +259,11 @@ t.test('the CA of client certificates is read again when its file changes', asyn
   await copyFile(join(FIXTURES, 'stranger.cert.pem'), clientCa)
   await said('client CA replaced')
   t.strictSame(await statuses(), [403, 401, 403], 'another one')
+
+  const both = await Promise.all(['stranger.cert', 'client-ca.cert'].map(read))
+  await writeFile(clientCa, both.join(''))
+  await until(async () => (await statuses())[0] === 401)
+  t.strictSame(await statuses(), [401, 401, 403], 'both')
 })
 
 const read = (name: string) => readFile(join(FIXTURES, `${name}.pem`), 'utf8')
