@@ -191,7 +191,10 @@ async function renewAll(request: FastifyRequest, body: Static<typeof RenewAllSch
 }
 
 /** Reads what certificates are to have in common. @throws CertError CERT_NOT_FOUND */
-async function scopeOf({ server: { ca } }: FastifyRequest, body: Static<typeof RenewAllSchema>) {
+async function scopeOf(
+  { server: { ca, clock } }: FastifyRequest,
+  body: Static<typeof RenewAllSchema>,
+) {
   const { caller, issuer, under, keyType, before } = body
   const keyId = under?.replaceAll(':', '').toLowerCase()
   const signers = keyId === undefined ? undefined : await ca.signersBelow(keyId)
@@ -204,7 +207,8 @@ async function scopeOf({ server: { ca } }: FastifyRequest, body: Static<typeof R
   return {
     ...{ issuer, keyType, signers },
     askedBy: caller === undefined || caller.includes(':') ? caller : `psk:${caller}`,
-    madeBefore: before === undefined ? undefined : Date.parse(before),
+    // What is renewed meanwhile would come again on a later page.
+    madeBefore: Math.min(before === undefined ? Infinity : Date.parse(before), clock.now() + 1),
   }
 }
 

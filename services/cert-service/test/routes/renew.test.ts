@@ -105,6 +105,22 @@ t.test('ours begin within the time, and the others are asked within it', async (
   }
 })
 
+t.test('what is issued meanwhile is not taken again', async (t) => {
+  const { of, renew, clock, issue, service } = await stage(t)
+  const { listInService } = service.store
+  let pages = 0
+  service.store.listInService = async (...query) => {
+    const page = await listInService(...query)
+    pages += 1
+    await clock.advance(1)
+    if (pages <= 2) await issue(`page-${pages}.example.com`)
+    return page
+  }
+  const { body } = await renew({ under: of.root.skid, before: '2999-01-01T00:00:00Z' })
+  t.match(body, { renewing: 4, asked: 1 })
+  t.equal(pages, 2)
+})
+
 t.test('what is refused, and where', async (t) => {
   const { renew, of } = await stage(t)
   const at = (pointer: string, detail?: RegExp) => ({
