@@ -15,13 +15,13 @@ interface ChainRootsOptions extends Pick<Get, 'service' | 'clock' | 'log'> {
 
 /** Finds the roots of chains: of those that are trusted, what the service names. */
 export function openChainRoots({ roots, service, file, clock, log }: ChainRootsOptions) {
-  let named: readonly string[] | undefined
+  let bundleIds: readonly string[] | undefined
   return {
     /** Asks the service for its roots. The certificate does not depend on it, so that what fails is only logged. */
     async look(): Promise<void> {
       try {
         const bundle = await service.rootBundle()
-        named = bundle.map(fingerprintOf)
+        bundleIds = bundle.map(fingerprintOf)
         if (file !== undefined) updateRootsFile(file, bundle, { clock, log })
       } catch (error) {
         if (!(error instanceof ClientError)) throw error
@@ -31,9 +31,9 @@ export function openChainRoots({ roots, service, file, clock, log }: ChainRootsO
     /** Finds the roots of a chain, PEM; undefined if it leads to none, or if the service was not asked. */
     find(fullChain: string): string | undefined {
       const current = roots()
-      const root = named && rootOf(certificatesIn(fullChain), current)
+      const root = bundleIds && rootOf(certificatesIn(fullChain), current)
       if (!root) return undefined
-      const isNamed = (root: X509Certificate) => named?.includes(fingerprintOf(root))
+      const isNamed = (root: X509Certificate) => bundleIds?.includes(fingerprintOf(root))
       return pemOf(isNamed(root) ? current.filter(isNamed) : [root])
     },
   }

@@ -58,7 +58,7 @@ export function trustRootsFile(
 export function updateRootsFile(file: string, bundle: Certificates, { clock, log }: Context): void {
   const now = clock.now()
   const current = readRoots(file)
-  const [added, removed] = [missing(current, bundle), missing(bundle, current)]
+  const [added, removed] = [newIn(bundle, current), newIn(current, bundle)]
   const nextFile = `${file}.next`
   attempt(file, () => {
     if (added.length + removed.length === 0) {
@@ -81,16 +81,16 @@ export function updateRootsFile(file: string, bundle: Certificates, { clock, log
   })
 }
 
-/** The fingerprints of the roots that others lack. */
-function missing(others: Certificates, roots: Certificates): readonly string[] {
-  const known = others.map(fingerprintOf)
-  return roots.map(fingerprintOf).filter((root) => !known.includes(root))
+/** The fingerprints of the roots that are not among others. */
+function newIn(roots: Certificates, others: Certificates): readonly string[] {
+  const fingerprints = others.map(fingerprintOf)
+  return roots.map(fingerprintOf).filter((root) => !fingerprints.includes(root))
 }
 
 /** The time of a file with these roots, in epoch milliseconds; undefined if there is none. */
 function sinceOf(file: string, roots: Certificates): number | undefined {
-  const waiting = orUndefined(() => readRoots(file)) ?? []
-  const isSame = missing(waiting, roots).length + missing(roots, waiting).length === 0
+  const content = orUndefined(() => readRoots(file)) ?? []
+  const isSame = newIn(roots, content).length + newIn(content, roots).length === 0
   return isSame ? statSync(file).mtimeMs : undefined
 }
 

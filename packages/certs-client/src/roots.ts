@@ -51,12 +51,12 @@ export function createTrustingFetch(roots: Roots): BoundedFetch {
   const fetch = (url: URL | string, { headers, ...init }: FetchInit = {}) => {
     const current = roots()
     const ca = pemOf(current)
-    const trusting = fetches.get(ca) ?? createFetch({ ca })
-    fetches.set(ca, trusting)
+    const trustingFetch = fetches.get(ca) ?? createFetch({ ca })
+    fetches.set(ca, trustingFetch)
     const ids = current.map((root) => fingerprintOf(root).slice(0, 16))
     const trust = ids.length <= MAX_NAMED ? { 'gatehouse-roots': ids.join() } : {}
-    return trusting(url, { ...init, headers: { ...headers, ...trust } })
+    return trustingFetch(url, { ...init, headers: { ...headers, ...trust } })
   }
-  const close = async () => void (await Array.fromAsync(fetches.values(), (it) => it.close()))
+  const close = async () => void (await Array.fromAsync(fetches.values(), (fetch) => fetch.close()))
   return Object.assign(fetch, { close })
 }

@@ -123,3 +123,14 @@ t.test('a file of more roots than a private CA has says nothing', async (t) => {
   t.same(told, [undefined])
   t.equal(pemOf(readRoots(file)), pem(old))
 })
+
+t.test('no variable of the environment has the service go unverified', async (t) => {
+  const { url } = await serve(t, next)
+  const { file, log } = writable(t, pem(old))
+  t.intercept(process, 'emitWarning', { value: () => {} })
+  process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'
+  t.teardown(() => delete process.env.NODE_TLS_REJECT_UNAUTHORIZED)
+  const fetch = createTrustingFetch(openRoots(file, log))
+  t.teardown(() => fetch.close())
+  await t.rejects(fetch(url), { code: 'NET_FETCH_FAILED' })
+})

@@ -42,7 +42,7 @@ export interface BoundedFetch {
 
 /** The connection of a {@link BoundedFetch}, and the limits of its requests that have none of their own. */
 export interface FetchOptions {
-  /** PEM certificates to trust instead of the system's. */
+  /** PEM certificates to trust instead of the system's, also if NODE_TLS_REJECT_UNAUTHORIZED asks for no check. */
   ca?: string | undefined
   /** Milliseconds for a connection, and from then on for the whole answer; default 5,000. */
   timeoutMs?: number
@@ -70,7 +70,7 @@ export function createFetch(options: FetchOptions = {}): BoundedFetch {
     dispatcher
       ? createDispatcher((...request) => dispatcher.dispatch(...request))
       : openAgent({
-          ...(ca !== undefined && { ca, timeout: timeoutMs }),
+          ...(ca !== undefined && { ca, timeout: timeoutMs, rejectUnauthorized: true }),
           ...(socketPath !== undefined && { socketPath }),
           ...(allows && { allows }),
         })

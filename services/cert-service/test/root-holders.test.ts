@@ -85,6 +85,8 @@ t.test('the addresses that have fetched the bundle', async (t) => {
   await app.inject({ url: '/ca/root.pem', remoteAddress: '10.0.0.3', headers })
   await app.inject({ url: `/ca/root.pem?only=${'ab'.repeat(32)}`, remoteAddress: '10.0.0.4' })
   await app.inject({ url: '/ca/intermediate.pem', remoteAddress: '10.0.0.5' })
+  const said = { 'gatehouse-roots': ids.join() }
+  await app.inject({ url: '/ca/root.pem', remoteAddress: '10.0.0.7', headers: said })
   const plain = await buildPlainApp(app, quietLog(t))
   await plain.inject({ url: '/ca/root.pem', remoteAddress: '10.0.0.6' })
   await plain.close()
