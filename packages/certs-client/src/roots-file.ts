@@ -62,8 +62,7 @@ export function updateRootsFile(file: string, bundle: Certificates, { clock, log
   const nextFile = `${file}.next`
   attempt(file, () => {
     if (added.length + removed.length === 0) {
-      // Not if it is absent, as the disk may be read-only.
-      if (existsSync(nextFile)) rmSync(nextFile)
+      rmSync(nextFile, { force: true })
       return
     }
     if (added.length === bundle.length) throw refusal('no root that is in the file')
