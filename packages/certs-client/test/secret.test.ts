@@ -132,6 +132,58 @@ t.test('a Secret is created, kept while nothing is due, and renewed', async (t) 
   })
 })
 
+t.test('ca.crt has the roots that are trusted of those that the service names', async (t) => {
+  const running = await start(t, {}, { clock: leapClock(Date.now()) })
+  const { state, asked, account, port } = await startApiServer(t, running)
+  const fetch = createFetch({ ca: clusterRoot(account) })
+  t.teardown(fetch.close)
+  const { get: base } = clientOf(running)
+  const bundle = async () => certificatesIn((await running.app.inject('/ca/root.pem')).body)
+  let trusted = await bundle()
+  const chainRoots = openChainRoots({ ...base, roots: () => trusted, file: undefined })
+  const place = openSecret({
+    ...{ namespace: 'shop', name: 'web-tls', account, fetch, log: base.log },
+    ...{ rootsOf: chainRoots.find, url: new URL(`https://127.0.0.1:${port}`) },
+  })
+  const get = { ...base, place, chainRoots }
+  const roll = async (action: string, more: object = {}) =>
+    t.match(
+      await running.call('POST', '/api/ca/roll', { action, ...more }),
+      { status: 200 },
+      action,
+    )
+  const look = async (what: string, roots: readonly X509Certificate[], isNew: boolean) => {
+    asked.length = 0
+    await getOnce(get)
+    const caCrt = Buffer.from(state.secret?.data['ca.crt'] ?? '', 'base64').toString()
+    t.equal(caCrt, roots.join(''), what)
+    t.equal(
+      asked.some((line) => line.startsWith('PATCH')),
+      isNew,
+      what,
+    )
+  }
+  const [old] = trusted as [X509Certificate]
+  await look('at first', [old], true)
+  await roll('begin')
+  await look('begun', [old], false)
+  trusted = await bundle()
+  const [, next] = trusted as [X509Certificate, X509Certificate]
+  await look('the new one is trusted', [old, next], true)
+  await look('nothing', [old, next], false)
+  await roll('use', { now: true })
+  await running.clock.advance(5 * DAY)
+  await look('used and renewed', [old, next], true)
+  const subjects = certificatesIn(
+    Buffer.from(state.secret?.data['tls.crt'] ?? '', 'base64').toString(),
+  ).map(({ subject }) => subject)
+  t.equal(subjects.length, 3, 'the chain has the cross certificate')
+  await roll('finish', { force: true })
+  await look('finished', [next], true)
+  trusted = [next]
+  await look('the old one is no longer trusted', [next], false)
+})
+
 t.test('PKCS#12 files are in the Secret, and follow their password', async (t) => {
   const clock = leapClock(Date.now())
   const running = await start(t, {}, { clock })
