@@ -1,6 +1,7 @@
 import { type Authority, createRoot, loadAuthority } from '@gatehouse/pki'
 import { IssuanceError } from '../errors.ts'
-import type { AuthorityOptions, StoredAuthority } from './authority-rows.ts'
+import { toTime } from '../times.ts'
+import { type AuthorityOptions, type StoredAuthority, YEAR } from './authority-rows.ts'
 
 /** What an operator brings to begin a roll, PEM. */
 export interface NextRoot {
@@ -32,9 +33,15 @@ export async function openNextRoot(
   }
   if (key === undefined) return refuseRoot('the `key` of the new root is missing')
   const next = loadAuthority({ certificate: root, key, now })
-  const { certificate, anchor, info } = next
+  const { certificate, anchor, info, ends } = next
+  if (nameOf(next) === '') refuseRoot('the new root has an empty name: give it one')
   if (!anchor?.equals(certificate)) refuseRoot(`${nameOf(next)} is not signed by itself`)
   if (info.pathLength === 0) refuseRoot(`${nameOf(next)} may sign leaves only`)
+  // Once it has ended, it can neither be used nor replaced.
+  if (ends - now < YEAR)
+    refuseRoot(
+      `${nameOf(next)} ends at ${toTime(ends)}: bring one that is valid for a year or more`,
+    )
   for (const { authority } of roots) {
     if (authority.info.spki.equals(info.spki) || authority.info.skid === info.skid)
       refuseRoot(`${nameOf(authority)} has the same key`)

@@ -208,7 +208,7 @@ const pemOf = ({ certificate, key }: Authority) => ({
 })
 
 /** A root below which there is a limited number of authorities. */
-function limitedRoot(commonName: string, pathLength: number): Authority {
+function limitedRoot(commonName: string | undefined, pathLength: number): Authority {
   const { spki, privateKey } = generateP256()
   const subject = encode(distinguishedName(commonName))
   const certificate = signCertificate(createSigner(subject, keyIdentifier(spki), privateKey), {
@@ -242,6 +242,8 @@ t.test('a root that cannot be the new one', async (t) => {
     ['no PEM', { ...pemOf(next), root: 'x' }, 'PKI_PEM_INVALID'],
     ['ended', pemOf(await make({ now: NOW - 3651 * DAY })), 'PKI_CA_EXPIRED'],
     ['to begin', pemOf(await make({ now: NOW + DAY })), 'PKI_CA_EXPIRED'],
+    ['ending', pemOf(await make({ now: NOW - 3286 * DAY })), 'CN=New ends at 2030-12-31T'],
+    ['no name', pemOf(limitedRoot(undefined, 1)), 'the new root has an empty name'],
     ['no root', pemOf(intermediate), 'CN=Below is not signed by itself'],
     ['no CA', leafPem, 'PKI_CA_INVALID'],
     ['for leaves alone', pemOf(limitedRoot('Leaves', 0)), 'CN=Leaves may sign leaves only'],
