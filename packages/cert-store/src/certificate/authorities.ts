@@ -17,6 +17,7 @@ const UNLESS_FOLLOWED = ' ON CONFLICT (role, previous) DO NOTHING RETURNING id'
 const CRL = 'WHERE authority_id = $1'
 const CHANGE_ROLL = `
   UPDATE rolls SET stage = $1, used_at = $2 WHERE to_root = $3 AND stage = $4`
+const DROP_KEY = 'UPDATE authorities SET sealed_key = NULL WHERE id = $1 AND sealed_key IS NOT NULL'
 const IN_FORCE = `
   SELECT domain, count(*) AS total, max(not_after) AS until,
     count(CASE WHEN is_current AND renew_at IS NOT NULL THEN 1 END) AS renewable
@@ -79,9 +80,10 @@ export function authoritiesOn(db: Engine, { audit, changes }: CertificateParts):
         until: rows[0]?.until ?? null,
       }
     },
-    async dropAuthorityKey(id) {
-      await db.run('UPDATE authorities SET sealed_key = NULL WHERE id = $1', id)
-    },
+    dropAuthorityKey: (id, entry) =>
+      db.transaction(async (tx) => {
+        if ((await tx.run(DROP_KEY, id)) > 0 && entry) await audit.add(tx, entry)
+      }),
     findCrl: (authorityId) => CRLS.find(db, CRL, authorityId),
     replaceCrl: ({ id, certificate }, now, next) =>
       db.transaction(async (tx) => {

@@ -483,8 +483,8 @@ export interface Authorities {
   ): Promise<boolean>
   /** The certificates that these authorities have signed, DER, and that are neither expired nor revoked. */
   findInForce(authorities: readonly Uint8Array[], now: number): Promise<InForce>
-  /** Removes the sealed key of an authority for good: it is kept offline from now on. */
-  dropAuthorityKey(id: number): Promise<void>
+  /** Removes the sealed key of an authority for good: it is kept offline from now on. `entry` tells of it, if there was one. */
+  dropAuthorityKey(id: number, entry?: AuditEntry): Promise<void>
   findCrl(authorityId: number): Promise<CrlRecord | undefined>
   /**
    * Replaces the CRL of an authority by what `next` makes of it and of what is revoked; none is made

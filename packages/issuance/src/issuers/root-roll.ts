@@ -106,7 +106,9 @@ export class RootRoll {
         throw refusal('another replica has changed the stage just now')
       await this.#track()
     }
-    if (forgetsKey) await store.dropAuthorityKey(roll.fromRoot)
+    if (!forgetsKey) return
+    const detail = `forget-key: of ${nameOf(oldRoot)}`
+    await store.dropAuthorityKey(roll.fromRoot, { ...entry, detail })
   }
 
   /** The root that signs, from which a roll may begin. */

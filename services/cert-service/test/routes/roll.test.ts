@@ -121,10 +121,11 @@ t.test('from one root to the next, and back in between', async (t) => {
     [true, false],
     'the key of the old root is gone',
   )
+  t.match(await roll(running, 'finish', { forgetKey: true }), { status: 200 }, 'once more')
   const audit = await running.service.store.listAudit({ limit: 100 })
   t.strictSame(
     audit.flatMap(({ action, detail }) => (action === 'ca-roll' ? detail?.split(':')[0] : [])),
-    ['finish', 'use', 'back', 'use', 'begin'],
+    ['forget-key', 'finish', 'use', 'back', 'use', 'begin'],
   )
 })
 
