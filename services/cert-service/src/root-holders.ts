@@ -13,6 +13,8 @@ declare module 'fastify' {
 const MINUTE = 60_000
 /** Holders that are written at once. The others are noted when they come again. */
 const MAX_FRESH = 1_000
+/** The addresses among them that have fetched the roots: those who ask without a key leave room for callers. */
+const MAX_FETCHED = 500
 /** What a client says of the roots that it trusts. */
 const ROOTS = /^[0-9a-f]{16}(?:,[0-9a-f]{16}){0,63}$/
 const LOST = 'it was not stored who trusts which root'
@@ -28,7 +30,7 @@ function rootHoldersOf({ store, ca, clock }: Pick<FastifyInstance, 'store' | 'ca
   function note(caller: string, address: string, roots: readonly string[]): void {
     // Both are to be trusted while one takes the place of the other.
     const isRolling = ca.roots().length > 1
-    if (!isRolling || fresh.size >= MAX_FRESH) return
+    if (!isRolling || fresh.size >= (caller ? MAX_FRESH : MAX_FETCHED)) return
     fresh.set(`${caller} ${address}`, { caller, address, roots, seenAt: clock.now() })
   }
   async function flush(): Promise<void> {

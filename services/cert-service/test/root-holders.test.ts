@@ -98,11 +98,23 @@ t.test('the addresses that have fetched the bundle', async (t) => {
 })
 
 t.test('what many addresses fetch at once is bounded', async (t) => {
-  const { app, ...running } = await rolling(t)
-  for (let n = 0; n < 1_500; n += 1) app.rootHolders.noteFetch(`10.0.${n >> 8}.${n & 255}`)
-  t.equal((await holders({ app, ...running })).length, 1_000)
-  app.rootHolders.noteFetch('10.0.5.200')
-  t.match(await holders({ app, ...running }), { length: 1_000 }, 'who comes again is noted then')
+  const { app, call, ids, ...running } = await rolling(t)
+  const fetchFrom = (first: number) => {
+    for (let n = first; n < first + 1_200; n += 1)
+      app.rootHolders.noteFetch(`10.0.${n >> 8}.${n & 255}`)
+  }
+  fetchFrom(0)
+  await call('GET', LIST, undefined, { 'gatehouse-roots': ids[0] })
+  const written = await holders({ app, ...running })
+  t.equal(written.length, 501)
+  t.ok(
+    written.some(({ caller }) => caller === 'psk:default'),
+    'a caller is noted nevertheless',
+  )
+  fetchFrom(500)
+  t.equal((await holders({ app, ...running })).length, 1_001, 'who comes again is noted then')
+  fetchFrom(1_500)
+  t.equal((await holders({ app, ...running })).length, 1_001, 'the last 1,000 stay')
 })
 
 t.test(
