@@ -17,6 +17,8 @@ interface ChainRootsOptions extends Pick<Get, 'service' | 'clock' | 'log'> {
 export function openChainRoots({ roots, service, file, clock, log }: ChainRootsOptions) {
   let bundleIds: readonly string[] | undefined
   return {
+    /** Whether the service has named its roots. */
+    areNamed: () => bundleIds !== undefined,
     /** Asks the service for its roots. The certificate does not depend on it, so that what fails is only logged. */
     async look(): Promise<void> {
       try {
@@ -28,10 +30,10 @@ export function openChainRoots({ roots, service, file, clock, log }: ChainRootsO
         if (file !== undefined) log.warn(describe(error), 'the file of roots was not updated')
       }
     },
-    /** Finds the roots of a chain, PEM; undefined if it leads to none, or if the service was not asked. */
+    /** Finds the roots of a chain, PEM: the one alone that it leads to if the service has named none. Undefined if it leads to none. */
     find(fullChain: string): string | undefined {
       const current = roots()
-      const root = bundleIds && rootOf(certificatesIn(fullChain), current)
+      const root = rootOf(certificatesIn(fullChain), current)
       if (!root) return undefined
       const isNamed = (root: X509Certificate) => bundleIds?.includes(fingerprintOf(root))
       return pemOf(isNamed(root) ? current.filter(isNamed) : [root])

@@ -6,9 +6,21 @@ import { readSecret } from './credentials.ts'
 const PRINTABLE_ASCII = /^[ -~]+$/
 export const TRUSTSTORE = 'truststore.p12'
 
+interface CompanionNames {
+  readonly roots: string
+  readonly keystore: string
+}
+
+interface ChainRoots {
+  /** Finds the roots of a chain, PEM; undefined if it leads to none. */
+  find(fullChain: string): string | undefined
+  /** Whether the service has named its roots. */
+  areNamed(): boolean
+}
+
 export interface CompanionOptions {
-  /** Finds the roots of a chain, PEM; undefined if there are none, or if they are not known now. */
-  readonly rootsOf?: ((fullChain: string) => string | undefined) | undefined
+  /** Absent where the roots of the system are trusted. */
+  readonly chainRoots?: ChainRoots | undefined
   /** Asks for PKCS#12 files. */
   readonly pkcs12?: Pkcs12Options | undefined
 }
@@ -27,10 +39,10 @@ export interface Pkcs12Options {
  */
 export function companionFiles(
   { privateKey, fullChain }: Pair,
-  names: { readonly roots: string; readonly keystore: string },
-  { rootsOf, pkcs12 }: CompanionOptions,
+  names: CompanionNames,
+  { chainRoots, pkcs12 }: CompanionOptions,
 ): readonly (readonly [file: string, content: Buffer])[] {
-  const pem = rootsOf?.(fullChain)
+  const pem = chainRoots?.find(fullChain)
   const files: [string, Buffer][] = pem === undefined ? [] : [[names.roots, Buffer.from(pem)]]
   if (!pkcs12) return files
   const { passwordFile, friendlyName } = pkcs12
@@ -42,6 +54,24 @@ export function companionFiles(
   if (pem !== undefined)
     files.push([TRUSTSTORE, createTruststore({ roots: fromPem(pem), password })])
   return files
+}
+
+/**
+ * Whether the files beside a certificate have the password and the roots of now. If the service has not named its
+ * roots, those that are in place count, so that they do not change with each failure.
+ * @throws ClientError CERT_CLIENT_CREDENTIALS
+ */
+export function hasCompanions(
+  pair: Pair,
+  names: CompanionNames,
+  options: CompanionOptions,
+  read: (file: string) => Buffer | undefined,
+): boolean {
+  const unsure = options.chainRoots?.areNamed() === false ? [names.roots, TRUSTSTORE] : []
+  return companionFiles(pair, names, options).every(([file, content]) => {
+    const current = read(file)
+    return current !== undefined && (unsure.includes(file) || current.equals(content))
+  })
 }
 
 /** Reads the password of PKCS#12 files. @throws ClientError CERT_CLIENT_CREDENTIALS */

@@ -21,7 +21,7 @@ import { type Clock, sleep } from '@gatehouse/net'
 import { makeFolder } from '@gatehouse/service-kit/files'
 import { lockFile } from '@gatehouse/service-kit/lock'
 import { type Placed, readPair, timeOf, toTime } from './certificate.ts'
-import { type CompanionOptions, companionFiles, TRUSTSTORE } from './companions.ts'
+import { type CompanionOptions, companionFiles, hasCompanions, TRUSTSTORE } from './companions.ts'
 import { ClientError } from './errors.ts'
 import { requireTrusted } from './trusted-folder.ts'
 
@@ -171,11 +171,11 @@ export function certificateFolder(options: FolderOptions) {
     },
     /** Whether what is in place has the other files that are asked for, with the password and the roots of now. */
     hasCompanions(placed: Placed): boolean {
-      const isInPlace = ([name, content]: readonly [string, Buffer]) => {
+      const readIfPresent = (name: string) => {
         const file = join(path, name)
-        return existsSync(file) && readFileSync(file).equals(content)
+        return existsSync(file) ? readFileSync(file) : undefined
       }
-      return attempt(path, () => companionFiles(placed, COMPANIONS, options).every(isInPlace))
+      return attempt(path, () => hasCompanions(placed, COMPANIONS, options, readIfPresent))
     },
     /** Puts files in the place of the old ones, which stay until `tidy`. */
     publish(pair: Placed, { needsReload }: { readonly needsReload: boolean }): void {

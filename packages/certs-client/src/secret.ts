@@ -5,7 +5,7 @@ import { printable } from '@gatehouse/service-kit/program'
 import { type Static, Type } from 'typebox'
 import { Check } from 'typebox/schema'
 import { type Placed, readPair, timeOf, toTime } from './certificate.ts'
-import { type CompanionOptions, companionFiles } from './companions.ts'
+import { type CompanionOptions, companionFiles, hasCompanions } from './companions.ts'
 import { readSecret } from './credentials.ts'
 import { ClientError, type ErrorHints } from './errors.ts'
 import type { StoragePlace } from './place.ts'
@@ -113,8 +113,11 @@ function pairIn({ body }: FetchAnswer, options: CompanionOptions): Placed | unde
     const textOf = (file: string) => Buffer.from(data[file] ?? '', 'base64').toString()
     const renewAt = timeOf(metadata.annotations?.[RENEW_AT] ?? '')
     const pair = readPair(textOf('tls.crt'), textOf('tls.key'))
-    const files = companionFiles(pair, COMPANIONS, options)
-    if (files.some(([file, content]) => data[file] !== toBase64(content))) return undefined
+    const read = (file: string) => {
+      const text = data[file]
+      return text === undefined ? undefined : Buffer.from(text, 'base64')
+    }
+    if (!hasCompanions(pair, COMPANIONS, options, read)) return undefined
     return { ...pair, renewAt, isOwnKey: false }
   } catch {
     return undefined

@@ -84,7 +84,8 @@ t.test('the roots of a chain: of those that are trusted, what the service names'
     ['a chain of another CA', (await chainBelow(other)).cert, [A, B], [A, B], undefined],
     ['which is trusted', (await chainBelow(other)).cert, [A, C], [A, B], [C]],
     ['the service has no root of its own', old1, [A, B], [], [A]],
-    ['the service is not asked', old1, [A], refused, undefined],
+    ['the service names none', crossed, [A, B], refused, [B]],
+    ['and another CA is trusted', old1, [C, A], refused, [A]],
   ] as const)
     t.equal(await find(chain, trusted, named), found && pemOf(found), what)
 })

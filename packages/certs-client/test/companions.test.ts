@@ -16,13 +16,13 @@ function open(running: Running, options: ClientOptions = {}) {
   const rootFile = join(running.folder, 'root.pem')
   writeFileSync(passwordFile, 'first password\n', { mode: 0o600 })
   writeFileSync(rootFile, toPem('CERTIFICATE', running.service.ca.root() as Uint8Array))
-  const rootsOf = () => readFileSync(rootFile, 'utf8')
+  const chainRoots = { find: () => readFileSync(rootFile, 'utf8'), areNamed: () => true }
   const fetch = injected(running)
   const reloads = join(running.folder, 'reloads')
   writeFileSync(reloads, '')
   const client = clientOf(running, {
     ...{ reload: `echo >> ${reloads}`, fetch, ...options },
-    folder: { rootsOf, pkcs12: { passwordFile, friendlyName: 'a.test' }, ...options.folder },
+    folder: { chainRoots, pkcs12: { passwordFile, friendlyName: 'a.test' }, ...options.folder },
   })
   const folder = join(client.dir, 'a.test')
   return {
@@ -128,11 +128,37 @@ t.test('a key that was made here stays when the password changes', async (t) => 
   opens(t, contentOf('bundle.p12'), 'second', 'and the new password counts')
 })
 
+t.test(
+  'while the service names no roots, those in place stay, and a new certificate has its own',
+  async (t) => {
+    const running = await start(t)
+    const root = toPem('CERTIFICATE', running.service.ca.root() as Uint8Array)
+    const answer = { pem: `${root}${root}`, areNamed: true }
+    const chainRoots = { find: () => answer.pem, areNamed: () => answer.areNamed }
+    const { get, contentOf, folder, version } = open(running, { folder: { chainRoots } })
+    await getOnce(get)
+    const prior = version()
+    Object.assign(answer, { pem: root, areNamed: false })
+    await getOnce(get)
+    t.equal(version(), prior, 'what failed changes nothing')
+    t.equal(contentOf('ca.pem').toString(), `${root}${root}`)
+    rmSync(folder)
+    await getOnce(get)
+    t.equal(contentOf('ca.pem').toString(), root, 'no version is without the file')
+    answer.areNamed = true
+    const last = version()
+    await getOnce(get)
+    t.equal(version(), last, 'and the answer is no other')
+  },
+)
+
 t.test('without roots there is no truststore', async (t) => {
   const running = await start(t)
   const { passwordFile } = open(running)
   const pkcs12 = { passwordFile, friendlyName: 'a.test' }
-  const { get, folder } = open(running, { folder: { rootsOf: () => undefined, pkcs12 } })
+  const { get, folder } = open(running, {
+    folder: { chainRoots: { find: () => undefined, areNamed: () => true }, pkcs12 },
+  })
   await getOnce(get)
   t.ok(listAll(folder).includes('bundle.p12'))
   for (const file of ['ca.pem', 'truststore.p12']) t.notOk(listAll(folder).includes(file))

@@ -85,7 +85,7 @@ t.test('a Secret is created, kept while nothing is due, and renewed', async (t) 
   })
   const place = openSecret({
     ...{ namespace: 'shop', name: 'web-tls', account, fetch, log: base.log },
-    rootsOf: chainRoots.find,
+    chainRoots,
     url: new URL(`https://127.0.0.1:${port}`),
   })
   const get = { ...base, place, chainRoots }
@@ -143,7 +143,7 @@ t.test('ca.crt has the roots that are trusted of those that the service names', 
   const chainRoots = openChainRoots({ ...base, roots: () => trusted, file: undefined })
   const place = openSecret({
     ...{ namespace: 'shop', name: 'web-tls', account, fetch, log: base.log },
-    ...{ rootsOf: chainRoots.find, url: new URL(`https://127.0.0.1:${port}`) },
+    ...{ chainRoots, url: new URL(`https://127.0.0.1:${port}`) },
   })
   const get = { ...base, place, chainRoots }
   const roll = async (action: string, more: object = {}) =>
@@ -193,10 +193,10 @@ t.test('PKCS#12 files are in the Secret, and follow their password', async (t) =
   const { get: base } = clientOf(running)
   const passwordFile = join(running.folder, 'password')
   writeFileSync(passwordFile, 'first')
-  const rootsOf = () => clusterRoot(account)
+  const chainRoots = { find: () => clusterRoot(account), areNamed: () => true }
   const place = openSecret({
     ...{ namespace: 'shop', name: 'web-tls', account, fetch, log: base.log },
-    rootsOf,
+    chainRoots,
     pkcs12: { passwordFile, friendlyName: 'a.test' },
     url: new URL(`https://127.0.0.1:${port}`),
   })
@@ -227,7 +227,7 @@ t.test('PKCS#12 files are in the Secret, and follow their password', async (t) =
     const passphrase = readFileSync(passwordFile, 'utf8')
     const pfx = contentOf('keystore.p12')
     t.doesNotThrow(() => createSecureContext({ pfx, passphrase }), what)
-    const trusted = createTruststore({ roots: fromPem(rootsOf()), password: passphrase })
+    const trusted = createTruststore({ roots: fromPem(clusterRoot(account)), password: passphrase })
     t.ok(contentOf('truststore.p12').equals(trusted), what)
   }
   writeFileSync(passwordFile, '')

@@ -70,7 +70,7 @@ export async function get(
   const { roots } = service
   const chainRoots = roots && openChainRoots({ ...deps, roots, service, file: options.caOut })
   const pkcs12 = pkcs12Of(options, { friendlyName: domain.text, log })
-  const companions = { rootsOf: chainRoots?.find, pkcs12 }
+  const companions = { chainRoots, pkcs12 }
   const place = await openPlace(name, options, { ...deps, env: process.env, opened, ...companions })
   const run: Get = {
     ...deps,

@@ -186,7 +186,7 @@ t.test('a client that keeps running learns of another root in its file', async (
   const dir = join(folder, 'tls')
   const place = openFolder({
     ...{ ...deps, dir, domain: 'watch.test', mode: 0o600, owner: undefined, isOwnKey: false },
-    ...{ reload: undefined, rootsOf: chainRoots?.find },
+    ...{ reload: undefined, chainRoots },
   })
   const watching = keepGetting({
     ...{ ...deps, request: { names: readNames(['watch.test']), keyType: undefined } },
