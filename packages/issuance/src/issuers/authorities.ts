@@ -73,11 +73,10 @@ export class Authorities {
     )
   }
 
-  /** Sees to it that there is an intermediate below a root that may sign next. @throws IssuanceError CERT_ROOT_KEY_ABSENT */
-  async prepare(root: StoredAuthority): Promise<void> {
+  /** Sees to it that there is an intermediate below a root that may sign next. False if that needs the root's key, which is absent. */
+  async prepare(root: StoredAuthority): Promise<boolean> {
     const stored = await this.listIntermediates()
-    if (this.choose(stored, root) ?? (await this.#createIntermediate(root))) return
-    throw new IssuanceError('CERT_ROOT_KEY_ABSENT', absenceOf(this.#line, undefined))
+    return (this.choose(stored, root) ?? (await this.#createIntermediate(root))) !== undefined
   }
 
   /**

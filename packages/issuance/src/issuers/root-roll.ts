@@ -88,7 +88,7 @@ export class RootRoll {
 
   /**
    * Goes on with a roll, or back.
-   * @throws IssuanceError CERT_ROLL_REFUSED, CERT_ROLL_ROOT, CERT_ROOT_KEY_ABSENT
+   * @throws IssuanceError CERT_ROLL_REFUSED, CERT_ROLL_ROOT
    */
   async step(
     step: RollStep,
@@ -183,7 +183,12 @@ export class RootRoll {
     const root = this.#parts.roots.find(id)
     if (!root || !isValid(root.authority, this.#deps.clock.now()))
       return refuseRoot(`${nameOf(root?.authority)} has ended, or has not begun by our clock`)
-    for (const { authorities } of this.#lines()) await authorities.prepare(root)
+    const isAbsent = `a new intermediate is due below ${nameOf(root.authority)}, whose key is not here`
+    for (const { authorities } of this.#lines())
+      if (!(await authorities.prepare(root)))
+        refuseRoot(
+          `${isAbsent}: name this root by \`ca.root\`, with its \`keyFile\`, and try again`,
+        )
   }
 
   async #factsOf(roll: RollRecord): Promise<RollFacts> {

@@ -318,6 +318,24 @@ t.test('your own roots: the next key is not stored, and the configuration follow
   }
 })
 
+t.test('a key that is needed again is named, and taken from the configuration', async (t) => {
+  expectWarnings(t, 'the CA needs its operator')
+  const folder = testFolder(t)
+  const mine = await createRoot({ commonName: 'Mine', now: NOW })
+  const root = await writeAuthority(folder, 'root', mine)
+  const running = await start(t, { ca: { root } }, { folder })
+  const next = await createRoot({ commonName: 'Next', now: NOW })
+  await roll(running, 'begin', pemOf(next))
+  await running.clock.advance(350 * DAY)
+  const detail = /a new intermediate is due below CN=Next, .*: name this root by `ca.root`/
+  t.match(await roll(running, 'use'), { status: 422, body: { code: 'CERT_ROLL_ROOT', detail } })
+  await running.close()
+
+  const ca = { root: await writeAuthority(folder, 'next', next) }
+  const again = await start(t, { ca }, { folder, clock: running.clock })
+  t.match((await roll(again, 'use')).body, { stage: 'used' })
+})
+
 t.test('an intermediate of your own has to be replaced by hand', async (t) => {
   const folder = testFolder(t)
   const root = await createRoot({ commonName: 'Mine', now: NOW })
