@@ -1,14 +1,25 @@
 import { readFile } from 'node:fs/promises'
 import { UsageError } from '@gatehouse/service-kit/program'
 import type { RollAnswer } from '../service.ts'
+import { kebab } from '../settings.ts'
 import { ask, type CommandOptions, type Io, shortTime } from './certificates.ts'
 import { labelled } from './table.ts'
 
 /** Addresses that people are shown. */
 const MAX_ADDRESSES = 5
 
+/** The steps, with the options of each. */
+const STEPS = {
+  begin: ['root', 'rootKey', 'signerKey', 'noCross'],
+  status: [],
+  use: ['now'],
+  back: [],
+  finish: ['force', 'forgetKey'],
+} as const
+
 /** Takes a step of the roll from one root to the next, or says how far it has come. @throws UsageError, ClientError */
 export async function caRoll(step: string, options: CommandOptions, io: Io): Promise<string> {
+  checkStep(step, options)
   const { root, rootKey, signerKey, noCross, now, force, forgetKey } = options
   const [rootPem, key, signerPem] = await Promise.all([root, rootKey, signerKey].map(readPem))
   const body = {
@@ -19,6 +30,15 @@ export async function caRoll(step: string, options: CommandOptions, io: Io): Pro
     const value = await (step === 'status' ? service.roll() : service.takeRollStep(body))
     return { value, text: describeRoll(value) }
   })
+}
+
+function checkStep(step: string, options: CommandOptions): void {
+  if (!Object.hasOwn(STEPS, step))
+    throw new UsageError(`${step} is no step of a roll: ${Object.keys(STEPS).join(', ')}`)
+  for (const [other, names] of Object.entries(STEPS))
+    for (const name of names)
+      if (other !== step && options[name])
+        throw new UsageError(`--${kebab(name)} is an option of ${other}, not of ${step}`)
 }
 
 async function readPem(file: string | undefined): Promise<string | undefined> {

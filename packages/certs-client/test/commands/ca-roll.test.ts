@@ -131,3 +131,17 @@ t.test('a file that is not there', async (t) => {
   await t.rejects(run('begin', { root: '/nowhere/root.pem' }), { message })
   t.strictSame(bodies, [])
 })
+
+t.test('what is no step, and the option of another one', async (t) => {
+  const { bodies, run } = await stage(t)
+  for (const [step, options, message] of [
+    ['abort', {}, 'abort is no step of a roll: begin, status, use, back, finish'],
+    ['toString', {}, 'toString is no step of a roll: begin, status, use, back, finish'],
+    ['use', { force: true }, '--force is an option of finish, not of use'],
+    ['finish', { now: true }, '--now is an option of use, not of finish'],
+    ['status', { rootKey: 'next.key' }, '--root-key is an option of begin, not of status'],
+    ['back', { noCross: true }, '--no-cross is an option of begin, not of back'],
+  ] as const)
+    await t.rejects(run(step, options), { message })
+  t.strictSame(bodies, [])
+})
