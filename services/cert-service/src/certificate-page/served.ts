@@ -22,7 +22,7 @@ const STATES: Readonly<Record<ProbeState | 'notSeen', readonly [tone: Tone, text
   notSeen: ['past', 'No certificate was seen.'],
   outside: ['past', 'The address is outside of the networks of the configuration.'],
 }
-const RELOAD = 'The new one was fetched {when} by {client}. Reload the server.'
+const RELOAD = 'The new one was fetched {when}. Reload the server.'
 
 /** Says what is served under the names of a certificate: at each place, or in a word for readers who may not know places. */
 export function servedPlaces(
@@ -39,7 +39,7 @@ export function servedPlaces(
     const labels = [...new Set([protocol, name, host])].filter((label) => label !== address)
     const caller = html`<code>${reporter}</code>`
     const teller = reporter && html` (${say(lang, 'its machine says so, as {caller}', { caller })})`
-    const fetched = { when: when(lang, record.fetchedAt), client: record.client ?? '?' }
+    const fetched = { when: when(lang, record.fetchedAt) }
     const validity =
       notBefore !== null &&
       notAfter !== null &&

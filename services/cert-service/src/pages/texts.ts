@@ -192,10 +192,10 @@ export const TEXTS = {
   'The address is outside of the networks of the configuration.': [
     'Die Adresse liegt außerhalb der konfigurierten Netze.', 'L’adresse est hors des réseaux configurés.',
     'La dirección está fuera de las redes configuradas.'],
-  'The new one was fetched {when} by {client}. Reload the server.': [
-    'Das neue wurde am {when} von {client} abgerufen. Laden Sie den Server neu.',
-    'Le nouveau a été récupéré le {when} par {client}. Rechargez le serveur.',
-    'El nuevo fue recogido el {when} por {client}. Recargue el servidor.'],
+  'The new one was fetched {when}. Reload the server.': [
+    'Das neue wurde am {when} abgerufen. Laden Sie den Server neu.',
+    'Le nouveau a été récupéré le {when}. Rechargez le serveur.',
+    'El nuevo fue recogido el {when}. Recargue el servidor.'],
   'its machine says so, as {caller}': [
     'laut der Maschine selbst, als {caller}', 'selon la machine elle-même, en tant que {caller}',
     'según la propia máquina, como {caller}'],

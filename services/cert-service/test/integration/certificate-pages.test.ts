@@ -1,8 +1,10 @@
+import { PROBE_STATES } from '@gatehouse/cert-store/port'
 import t, { type Test } from 'tap'
 import {
   newAudit,
   newCertificate,
   newOrder,
+  newProbe,
 } from '../../../../packages/cert-store/test/helpers/store.ts'
 import { createIdp, DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
 import { inEveryLook, openTab } from './tabs.ts'
@@ -45,6 +47,21 @@ async function fill({ call, service: { store, issuers } }: Running): Promise<voi
       await store.revoke([id], NOW, 'keyCompromise', newAudit({ action: 'revoke' }))
     if (requestKey === 'deleted') await store.remove([id], newAudit({ action: 'delete' }))
   }
+  const served = `served.${LONG}.example.com`
+  await add(served)
+  for (const [index, state] of PROBE_STATES.entries()) {
+    const address = index % 2 ? '2001:db8:1234:5678:9abc:def0:1234:5678' : '192.0.2.10'
+    const reporter = index % 2 ? 'psk:a-caller-with-a-long-name' : ''
+    await store.saveProbe(
+      newProbe({
+        name: served,
+        host: `host${index}.${LONG}.example.com`,
+        address,
+        state,
+        reporter,
+      }),
+    )
+  }
   const gone = await add('gone.example.com')
   await store.remove([gone.id], newAudit({ action: 'delete' }))
   await add('ended.example.com', { notBefore: NOW - 8 * DAY, notAfter: NOW - DAY, renewAt: null })
@@ -80,6 +97,7 @@ const PENDING = newOrder({
 const PAGES: readonly [name: string, path: string, sees: string][] = [
   ['details', '/certificates/app.example.com', 'In service.'],
   ['long names', `/certificates/${LONG}.${LONG}.example.com`, 'In service.'],
+  ['served', `/certificates/served.${LONG}.example.com`, 'An older certificate is served.'],
   ['history', '/certificates/old.example.com', 'Replaced by a newer one'],
   [
     'nothing in service',
