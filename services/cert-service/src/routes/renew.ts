@@ -101,7 +101,11 @@ const RenewAllSchema = Type.Object(
         maxLength: 300,
         description: 'As the audit trail has it, such as `psk:web`; without a method, a key.',
       }),
-      issuer: Type.String({ maxLength: 64, description: 'The issuer by its name, such as `ca`.' }),
+      issuer: Type.String({
+        maxLength: 64,
+        pattern: '^[\\w.-]+$',
+        description: 'The issuer by its name, such as `ca`.',
+      }),
       under: Type.String({
         pattern: '^[0-9A-Fa-f:]{2,191}$',
         description:

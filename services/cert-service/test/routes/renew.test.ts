@@ -136,6 +136,7 @@ t.test('what is refused, and where', async (t) => {
     [{ before: '2030-01-31' }, 400, at('/before')],
     [{ before: '2016-12-31T23:59:60Z' }, 400, at('/before')],
     [{ issuer: 'x'.repeat(65) }, 400, at('/issuer')],
+    [{ issuer: 'c\0a' }, 400, at('/issuer')],
     [{ issuedBy: 'ca' }, 400, {}],
     [{ dryRun: true, spread: '7d' }, 400, {}],
   ] as const) {
