@@ -1,6 +1,6 @@
-import { hash, X509Certificate } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { attempt, NetError, parseEndpointUrl, parseOrigin } from '@gatehouse/net'
+import { NetError, parseEndpointUrl, parseOrigin, requireCertificates } from '@gatehouse/net'
 import type { TSchema } from 'typebox'
 import { Errors } from 'typebox/schema'
 import { AuthError } from './errors.ts'
@@ -227,8 +227,13 @@ function checkUrl(url: string, path: string, allowHttp: boolean, fault: AddFault
 
 function readCa(file: string, path: string, fault: AddFault): string | undefined {
   const pem = readText(file, path, fault)
-  if (pem === undefined || attempt(() => new X509Certificate(pem))) return pem
-  return fault(path, 'names a file that holds no PEM certificate')
+  if (pem === undefined) return undefined
+  try {
+    requireCertificates(pem)
+    return pem
+  } catch (error) {
+    return fault(path, `names a file that ${(error as Error).message}`)
+  }
 }
 
 function readText(file: string | undefined, path: string, fault: AddFault): string | undefined {

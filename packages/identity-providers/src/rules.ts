@@ -1,5 +1,4 @@
-import { X509Certificate } from 'node:crypto'
-import { attempt, parseEndpointUrl } from '@gatehouse/net'
+import { parseEndpointUrl, requireCertificates } from '@gatehouse/net'
 import { type ConfigRule, type Fault, faultIf, faultOf } from '@gatehouse/service-kit/rules'
 import type { ProviderConfig } from './kinds.ts'
 import { PRESETS, type Preset } from './presets/index.ts'
@@ -24,10 +23,7 @@ export const PROVIDER_RULES: readonly ConfigRule<ProviderConfig>[] = [
     const preset: Preset | undefined = PRESETS.find(({ type }) => type === options.type)
     return preset?.check?.(options) ?? []
   },
-  ({ ca }: Checked) => {
-    const isOther = ca !== undefined && !attempt(() => new X509Certificate(ca))
-    return faultIf(isOther, '/ca', 'must be certificates in PEM')
-  },
+  ({ ca }: Checked) => (ca === undefined ? [] : faultOf('/ca', () => requireCertificates(ca))),
   ({ authorizationParameters = {} }: Checked) => checkParameters(authorizationParameters),
 ]
 

@@ -128,7 +128,7 @@ t.test('reports faults of the options', async (t) => {
     'a scope that is two': [{ ...oidc, scopes: ['openid email'] }, /^\/provider\/scopes\/0 must/],
     'certificates that are none': [
       { ...oidc, caFile: 'not-pem' },
-      '/provider/ca must be certificates in PEM',
+      '/provider/ca holds no PEM certificate',
     ],
     'a parameter that every login has': [
       { ...oidc, authorizationParameters: { prompt: 'login', state: 'x' } },

@@ -1,7 +1,7 @@
-import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { ServerOptions } from 'node:https'
-import { createSecureContext, type Server } from 'node:tls'
+import type { Server } from 'node:tls'
+import { requireCertificates } from '@gatehouse/net'
 import { ConfigError } from '@gatehouse/service-kit/config'
 import { watchFiles } from '@gatehouse/service-kit/files'
 import type { Logger } from '@gatehouse/service-kit/telemetry'
@@ -94,11 +94,10 @@ async function readClientCa(file: string): Promise<string> {
   try {
     const pem = await readFile(file, 'utf8')
     // Node accepts a file without a certificate, and then trusts all public CAs.
-    new X509Certificate(pem)
-    createSecureContext({ ca: pem })
+    requireCertificates(pem)
     return pem
   } catch (cause) {
-    const message = `${file} contains no CA certificate in PEM`
-    throw new ConfigError('CONFIG_TLS_INVALID', message, { cause })
+    const { message } = cause as Error
+    throw new ConfigError('CONFIG_TLS_INVALID', `${file}: ${message}`, { cause })
   }
 }

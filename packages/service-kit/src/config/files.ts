@@ -2,6 +2,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { accessSync, constants, readFileSync, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { createSecureContext } from 'node:tls'
+import { requireCertificates } from '@gatehouse/net'
 import { ConfigError } from '../errors.ts'
 import type { Fault } from './rules.ts'
 
@@ -80,8 +81,13 @@ export function checkText(
 
 /** The faults of a file of PEM certificates. */
 export function checkCertificateFile(path: string, file: string | undefined): Fault[] {
-  const fault = 'names a file that holds no PEM certificate'
-  return checkText(path, file, (pem) => new X509Certificate(pem), fault)
+  return checkText(path, file, (pem) => {
+    try {
+      requireCertificates(pem)
+    } catch (error) {
+      throw new Error(`names a file that ${(error as Error).message}`)
+    }
+  })
 }
 
 /** The faults of the certificate and key of a listener. */

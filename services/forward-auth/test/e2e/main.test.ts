@@ -228,7 +228,7 @@ t.test('client certificates', async (t) => {
   Object.assign(broken.server.tls ?? {}, { clientCaFile: nonsense })
   await t.rejects(serve({ loaded: { ...rest, value: broken }, log, load }), {
     code: 'CONFIG_TLS_INVALID',
-    message: /ca\.pem contains no CA certificate in PEM/,
+    message: /ca\.pem: holds no PEM certificate/,
   })
 })
 
