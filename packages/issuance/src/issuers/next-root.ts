@@ -39,9 +39,7 @@ export async function openNextRoot(
   if (info.pathLength === 0) refuseRoot(`${nameOf(next)} may sign leaves only`)
   // Once it has ended, it can neither be used nor replaced.
   if (ends - now < YEAR)
-    refuseRoot(
-      `${nameOf(next)} ends at ${toTime(ends)}: bring one that is valid for a year or more`,
-    )
+    refuseRoot(`${nameOf(next)} ends at ${toTime(ends)}: it has to last for a year or more`)
   for (const { authority } of roots) {
     if (authority.info.spki.equals(info.spki) || authority.info.skid === info.skid)
       refuseRoot(`${nameOf(authority)} has the same key`)

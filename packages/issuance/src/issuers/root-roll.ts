@@ -183,12 +183,9 @@ export class RootRoll {
     const root = this.#parts.roots.find(id)
     if (!root || !isValid(root.authority, this.#deps.clock.now()))
       return refuseRoot(`${nameOf(root?.authority)} has ended, or has not begun by our clock`)
-    const isAbsent = `a new intermediate is due below ${nameOf(root.authority)}, whose key is not here`
+    const why = `a new intermediate is due below ${nameOf(root.authority)}: name this root by \`ca.root\`, with its \`keyFile\``
     for (const { authorities } of this.#lines())
-      if (!(await authorities.prepare(root)))
-        refuseRoot(
-          `${isAbsent}: name this root by \`ca.root\`, with its \`keyFile\`, and try again`,
-        )
+      if (!(await authorities.prepare(root))) refuseRoot(why)
   }
 
   async #factsOf(roll: RollRecord): Promise<RollFacts> {

@@ -102,8 +102,7 @@ const RenewAllSchema = Type.Object(
         description: 'As the audit trail has it, such as `psk:web`; without a method, a key.',
       }),
       issuer: Type.String({
-        maxLength: 64,
-        pattern: '^[\\w.-]+$',
+        pattern: '^[\\w.-]{1,64}$',
         description: 'The issuer by its name, such as `ca`.',
       }),
       under: Type.String({
