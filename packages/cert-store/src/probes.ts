@@ -1,11 +1,9 @@
 import type { Engine } from '@gatehouse/store'
-import { notServed, type ProbeRecord, type Probes } from './port/probes.ts'
+import { MAX_REPORTS, notServed, type ProbeRecord, type Probes } from './port/probes.ts'
 import { DAY, MAX_ROWS, repeat, TEXTS } from './schema/sql.ts'
 import { PROBES } from './schema/tables.ts'
 
 const MAX_PROBES = 10_000
-/** Rows of a name that callers have added. */
-const MAX_REPORTS = 20
 const PLACE = ['name', 'host', 'address', 'port', 'keyType', 'reporter']
 
 // The oldest rows stay: they know since when. What callers add comes behind what was looked at.

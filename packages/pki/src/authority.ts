@@ -107,8 +107,8 @@ export async function createIntermediate(options: {
 
 /**
  * Creates a cross certificate (RFC 5280 section 3.2): the name and key of a root, signed by another one until that one
- * ends. Clients that trust only `signer` then accept what is below `root`. It has no name constraints, and a path as
- * long as that of `signer` allows. Gives DER.
+ * ends. Clients that trust only `signer` then accept what is below `root`. It has the name constraints of `root`, and a
+ * path as long as that of `signer` allows. Gives DER.
  * @throws PkiError `PKI_CA_KEY_INVALID`, `PKI_CA_EXPIRED`; `PKI_CA_PATH_LENGTH` if no intermediate fits below it
  */
 export function createCross(options: {
@@ -127,6 +127,7 @@ export function createCross(options: {
     )
   const signer = signerOf(upper)
   const { list } = configuredExtensions(options)
+  const constraints = readFields(readX509(root.certificate)).extension(OID.nameConstraints)
   return signCertificate(signer, {
     serial: createSerial(now),
     subject: root.info.subjectDer,
@@ -137,6 +138,7 @@ export function createCross(options: {
       caKeyUsage(),
       subjectKeyId(Buffer.from(root.info.skid ?? '', 'hex')),
       authorityKeyId(signer.keyId),
+      ...(constraints ? [criticalExtension(OID.nameConstraints, constraints.raw)] : []),
       ...(list ? [extension(OID.crlDistributionPoints, list)] : []),
     ],
   })

@@ -13,9 +13,10 @@ import {
   parseCertificate,
   parseNameRule,
   placeBelow,
+  readConstraints,
 } from '../src/index.ts'
 import { createSigner, distinguishedName } from '../src/signer.ts'
-import { DAY, issue, makeAuthorities, makeUpper, NOW, x509 } from './helpers.ts'
+import { constraintsOf, DAY, issue, makeAuthorities, makeUpper, NOW, x509 } from './helpers.ts'
 
 const CRL_URL = 'http://ca.example/root.der'
 const { root, intermediate } = await makeAuthorities({ crlUrl: CRL_URL })
@@ -239,6 +240,10 @@ t.test('a cross certificate leads from what is below one root to another', async
       anchor: upper.certificate,
     })
   }
+  const limited = makeUpper(next, 900 * DAY, constraintsOf(['+a.test']))
+  const cross = createCross({ signer: root, root: limited, now: NOW })
+  t.equal(readConstraints([cross]).text, 'only a.test, *.a.test, =**.a.test')
+  t.ok(extensions(cross).some(([id, isCritical]) => id === '2.5.29.30' && isCritical))
   const short = loadAuthority({ certificate: root.certificate, now: NOW })
   t.throws(() => createCross({ signer: short, root: next, now: NOW }), {
     code: 'PKI_CA_KEY_INVALID',

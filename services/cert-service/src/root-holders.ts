@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { RootHolder } from '@gatehouse/cert-store/port'
-import { toTime } from '@gatehouse/issuance/times'
+import { DAY, toTime } from '@gatehouse/issuance/times'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
@@ -11,6 +11,7 @@ declare module 'fastify' {
 }
 
 const MINUTE = 60_000
+const GONE_AFTER = 30 * DAY
 /** Holders that are written at once. The others are noted when they come again. */
 const MAX_FRESH = 1_000
 /** The addresses among them that have fetched the roots: those who ask without a key leave room for callers. */
@@ -46,13 +47,18 @@ function rootHoldersOf({ store, ca, clock }: Pick<FastifyInstance, 'store' | 'ca
     /** Notes, while the root is replaced, that all roots were fetched; written later. */
     noteFetch: (address: string) => note('', address, ca.roots().map(idOf)),
     flush,
-    /** Finds who says that it lacks a root, and the addresses that have fetched it, both seen since then. */
+    /**
+     * Finds who says that it lacks a root, and the addresses that have fetched it, both seen since then. What has said
+     * nothing for 30 days is gone, such as pods, jobs and addresses of before.
+     */
     async find(root: Uint8Array, since: number) {
       await flush()
       const holders = await store.listRootHolders(since)
       const isHeld = ({ roots }: RootHolder) => roots.includes(idOf(root))
+      const isLacking = ({ caller, seenAt }: RootHolder) =>
+        caller !== '' && seenAt > clock.now() - GONE_AFTER
       return {
-        lacking: holders.filter((holder) => holder.caller && !isHeld(holder)).map(textOf),
+        lacking: holders.filter((it) => isLacking(it) && !isHeld(it)).map(textOf),
         fetchedFrom: holders
           .filter((holder) => !holder.caller && isHeld(holder))
           .map(({ address }) => address),

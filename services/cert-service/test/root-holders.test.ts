@@ -163,6 +163,7 @@ t.test('a roll says who lacks the new root, and is not finished while somebody d
   await clock.advance(14 * DAY)
   await roll('use')
   await clock.advance(31 * DAY)
+  await say([a], '10.0.0.1')
   t.match(await roll('finish'), {
     status: 409,
     body: {
@@ -170,8 +171,11 @@ t.test('a roll says who lacks the new root, and is not finished while somebody d
       detail: /lack the new root: psk:default \(10\.0\.0\.1, /,
     },
   })
+  await say([a], '10.0.0.4')
   await say(ids, '10.0.0.1')
-  t.match((await roll('finish')).body, { stage: 'finished', lacking: { length: 0 } })
+  t.match(await roll('finish'), { status: 409, body: { detail: /\(10\.0\.0\.4, / } })
+  await clock.advance(30 * DAY)
+  t.match((await roll('finish')).body, { stage: 'finished', lacking: { length: 0 } }, 'it is gone')
 })
 
 t.test('callers and addresses are told to operators alone', async (t) => {

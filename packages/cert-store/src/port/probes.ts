@@ -17,6 +17,8 @@ export interface ProbeRecord extends Omit<RowOf<typeof PROBES>, 'state' | 'keyTy
   readonly keyType: 'rsa' | 'ec' | ''
 }
 
+/** Places of a name that callers may tell of. */
+export const MAX_REPORTS = 20
 /** The time in which servers take up a new certificate, in ms: until then, none is missed. */
 const PATIENCE = 3_600_000
 

@@ -1,4 +1,4 @@
-import { type Authority, createRoot, loadAuthority } from '@gatehouse/pki'
+import { type Authority, createRoot, loadAuthority, readConstraints } from '@gatehouse/pki'
 import { IssuanceError } from '../errors.ts'
 import { toTime } from '../times.ts'
 import { type AuthorityOptions, type StoredAuthority, YEAR } from './authority-rows.ts'
@@ -40,6 +40,11 @@ export async function openNextRoot(
   // Once it has ended, it can neither be used nor replaced.
   if (ends - now < YEAR)
     refuseRoot(`${nameOf(next)} ends at ${toTime(ends)}: it has to last for a year or more`)
+  const limits = limitsOf(next)
+  if (limits && !roots.some(({ authority }) => limitsOf(authority) === limits))
+    refuseRoot(
+      `${nameOf(next)} permits ${limits}: bring one without name constraints, and set \`ca.permitted\``,
+    )
   for (const { authority } of roots) {
     if (authority.info.spki.equals(info.spki) || authority.info.skid === info.skid)
       refuseRoot(`${nameOf(authority)} has the same key`)
@@ -48,6 +53,9 @@ export async function openNextRoot(
   }
   return next
 }
+
+/** The names that a root permits and excludes; empty if it permits all. */
+const limitsOf = ({ certificate }: Authority): string => readConstraints([certificate]).text
 
 /** The name of a root, with a number that no other one has. */
 function numbered(name: string, roots: readonly StoredAuthority[]): string {

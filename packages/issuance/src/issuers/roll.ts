@@ -49,6 +49,8 @@ export interface RollFacts extends RootTrust {
   readonly inForce: InForce
   /** The key identifier of that root, by which `gatehouse-certs renew` finds them. */
   readonly keyId: string
+  /** Whether clients that trust only that root accept what the new one signs. */
+  readonly isCrossed: boolean
   /** The root before that one, if the new one cuts off whoever trusts only that. */
   readonly lostRoot: Authority | undefined
 }
@@ -89,11 +91,13 @@ export function stepOf(
 }
 
 function reasonsAgainst(roll: RollRecord, facts: RollFacts): readonly string[] {
-  const { now, inForce, keyId, lacking, lostRoot } = facts
+  const { now, inForce, keyId, lacking, isCrossed, lostRoot } = facts
   const { from = now } = nextStep(roll, null) ?? {}
   const isEarly = now < from ? [`it is possible from ${toTime(from)}`] : []
   const isCut = lostRoot ? [`it cuts off whoever trusts only ${nameOf(lostRoot)}`] : []
-  if (roll.stage === 'begun') return [...isEarly, ...isCut]
+  const isLacking =
+    lacking.length > 0 ? [`clients that lack the new root: ${firstOf(lacking)}`] : []
+  if (roll.stage === 'begun') return [...isEarly, ...isCut, ...(isCrossed ? [] : isLacking)]
   const { total, renewable, names, until } = inForce
   const last = `until ${toTime(until ?? now)}, such as ${names.join(', ')}`
   const cure =
@@ -101,11 +105,7 @@ function reasonsAgainst(roll: RollRecord, facts: RollFacts): readonly string[] {
       ? `renew ${renewable} of them by \`gatehouse-certs renew --under ${keyId}\``
       : 'they were replaced or nobody fetches them, so wait until they end'
   const isInUse = `${total} certificates below the old root are in force ${last}: ${cure}`
-  return [
-    ...isEarly,
-    ...(total > 0 ? [isInUse] : []),
-    ...(lacking.length > 0 ? [`clients that lack the new root: ${firstOf(lacking)}`] : []),
-  ]
+  return [...isEarly, ...(total > 0 ? [isInUse] : []), ...isLacking]
 }
 
 function firstOf(clients: readonly string[]): string {

@@ -200,6 +200,7 @@ export class RootRoll {
     const inForce = await store.findInForce(intermediates, now)
     const trust = newRoot ? await this.rootHolders.find(newRoot.certificate, begunAt) : NOBODY
     const keyId = oldRoot?.info.skid ?? ''
-    return { now, inForce, keyId, lostRoot: roots.lostBy(roll), ...trust }
+    const [isCrossed, lostRoot] = [roots.isCrossed(toRoot), roots.lostBy(roll)]
+    return { now, inForce, keyId, isCrossed, lostRoot, ...trust }
   }
 }

@@ -132,6 +132,11 @@ export class Roots {
     return placeBelow(root.authority, authority, [cross.certificate, ...issuers])
   }
 
+  /** Whether clients that trust only the root before this one accept what it signs. */
+  isCrossed(id: number): boolean {
+    return this.#crossesInForce().some(({ root }) => root.id === id)
+  }
+
   /**
    * The root before the one from which a roll begins, if chains lead to it still. They no longer do once the new root signs,
    * as they have one cross certificate alone: GnuTLS accepts none that go on after the second.

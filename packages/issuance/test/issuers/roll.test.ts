@@ -11,6 +11,7 @@ const QUIET = {
   now: NOW + 60 * DAY,
   inForce: { total: 0, renewable: 0, names: [], until: null },
   keyId: 'abcd',
+  isCrossed: true,
   lostRoot: undefined,
   lacking: [],
   fetchedFrom: [],
@@ -50,6 +51,8 @@ t.test('what a step waits for, unless it is forced', async (t) => {
     [ROLL, 'use', { now: NOW + 14 * DAY - 1 }, 'it is possible from 2030-01-15T00:00:00Z'],
     [ROLL, 'use', { now: NOW - DAY }, 'it is possible from 2030-01-15T00:00:00Z'],
     [ROLL, 'use', { now: NOW + 14 * DAY, inForce: held, lacking: ['a'] }, ''],
+    [ROLL, 'use', { isCrossed: false }, ''],
+    [ROLL, 'use', { isCrossed: false, lacking: ['web'] }, 'clients that lack the new root: web'],
     [ROLL, 'use', { lostRoot }, 'it cuts off whoever trusts only CN=Oldest'],
     [
       ROLL,

@@ -1,4 +1,4 @@
-import { isNotServed, type ProbeRecord } from '@gatehouse/cert-store/port'
+import { isNotServed, MAX_REPORTS, type ProbeRecord } from '@gatehouse/cert-store/port'
 import { profileOf, readName } from '@gatehouse/issuance/request'
 import type { FastifyInstance } from 'fastify'
 import { lateness } from '../events/event.ts'
@@ -10,16 +10,19 @@ export type Spot = Pick<
   'name' | 'host' | 'address' | 'port' | 'protocol' | 'keyType' | 'reporter'
 >
 
-/** Finds what is known of a place. */
+/** Finds what is known of a place, and whether it may be kept: callers may tell of a few places of a name. */
 export async function findProbe(
   { store }: Pick<FastifyInstance, 'store'>,
   spot: Spot,
-): Promise<ProbeRecord | undefined> {
+): Promise<{ readonly previous: ProbeRecord | undefined; readonly isRoom: boolean }> {
   const members = Object.keys(spot) as (keyof Spot)[]
-  const known = await store.listProbes([spot.name])
-  return known.find((row) =>
+  const probes = await store.listProbes([spot.name])
+  const previous = probes.find((row) =>
     members.every((member) => member === 'protocol' || row[member] === spot[member]),
   )
+  const reports = probes.filter(({ reporter }) => reporter !== '')
+  const isRoom = previous !== undefined || spot.reporter === '' || reports.length < MAX_REPORTS
+  return { previous, isRoom }
 }
 
 /** The certificates of servers in service that have a name. */
@@ -38,8 +41,9 @@ export async function note(
   const heads = await headsOf(app, spot.name)
   const judged = 'state' in seen ? seen : await judge(app, spot.name, seen, heads)
   if (!judged) return undefined
-  const previous = await findProbe(app, spot)
+  const { previous, isRoom } = await findProbe(app, spot)
   const probe = { ...spot, ...follow(previous, judged), seenAt: now }
+  if (!isRoom) return probe
   await store.saveProbe(probe)
   const was = previous !== undefined && isNotServed(previous, previous.seenAt)
   const isWrong = isNotServed(probe, now)

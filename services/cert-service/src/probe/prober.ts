@@ -76,7 +76,7 @@ function proberOf(
     { plan, isOfBoth, signal }: Round,
   ) {
     const spot = spotOf(name, place, address.text)
-    const previous = await findProbe(app, spot)
+    const { previous } = await findProbe(app, spot)
     if (previous && !isDue(previous, plan.interval, clock.now())) return
     const see = async (keyType?: 'rsa' | 'ec') => {
       await pace(signal)

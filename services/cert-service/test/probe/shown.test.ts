@@ -87,6 +87,19 @@ t.test('a machine says what it serves itself, also without the option', async (t
   )
 })
 
+t.test('a machine says little of a name, whatever it says', async (t) => {
+  const probing = await startProbing(t, { auth })
+  const { call, issue, events, service } = probing
+  await issue(NAME)
+  const report = { domain: NAME, protocol: 'tls', sha256: '0'.repeat(64) }
+  for (let port = 1; port <= 50; port += 1)
+    t.match(await call('POST', '/api/certificate/probe', { ...report, port }, LIMITED), {
+      ...{ status: 200, body: { served: 'other' } },
+    })
+  t.equal((await service.store.listProbes([NAME])).length, 20)
+  t.equal(events.filter(({ type }) => type === 'not-served').length, 20)
+})
+
 t.test('pages show places to those who may know them, and the inventory marks them', async (t) => {
   const probing = await startProbing(t, { auth })
   const { servers, dns, pass, issue, call, service } = probing

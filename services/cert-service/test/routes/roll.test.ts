@@ -21,8 +21,11 @@ import t from 'tap'
 import {
   caConstraint,
   caKeyUsage,
+  criticalExtension,
+  type Der,
   encode,
   keyIdentifier,
+  OID,
   subjectKeyId,
 } from '../../../../packages/pki/src/der.ts'
 import {
@@ -30,7 +33,7 @@ import {
   distinguishedName,
   signCertificate,
 } from '../../../../packages/pki/src/signer.ts'
-import { issue } from '../../../../packages/pki/test/helpers.ts'
+import { constraintsOf, issue } from '../../../../packages/pki/test/helpers.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { detachRoot } from '../../src/cli/keys.ts'
 import { startAcme } from '../helpers/acme-service.ts'
@@ -209,12 +212,17 @@ const pemOf = ({ certificate, key }: Authority) => ({
 })
 
 /** A root below which there is a limited number of authorities. */
-function limitedRoot(commonName: string | undefined, pathLength: number): Authority {
+function limitedRoot(commonName: string | undefined, pathLength: number, ...more: Der[]) {
   const { spki, privateKey } = generateP256()
   const subject = encode(distinguishedName(commonName))
   const certificate = signCertificate(createSigner(subject, keyIdentifier(spki), privateKey), {
     ...{ serial: createSerial(NOW), subject, spki, notBefore: NOW, notAfter: NOW + 3650 * DAY },
-    extensions: [caConstraint(pathLength), caKeyUsage(), subjectKeyId(keyIdentifier(spki))],
+    extensions: [
+      caConstraint(pathLength),
+      caKeyUsage(),
+      subjectKeyId(keyIdentifier(spki)),
+      ...more,
+    ],
   })
   return loadAuthority({ certificate, key: privateKey, now: NOW })
 }
@@ -248,6 +256,13 @@ t.test('a root that cannot be the new one', async (t) => {
     ['no root', pemOf(intermediate), 'CN=Below is not signed by itself'],
     ['no CA', leafPem, 'PKI_CA_INVALID'],
     ['for leaves alone', pemOf(limitedRoot('Leaves', 0)), 'CN=Leaves may sign leaves only'],
+    [
+      'for some names alone',
+      pemOf(
+        limitedRoot('Some', 1, criticalExtension(OID.nameConstraints, constraintsOf(['+a.test']))),
+      ),
+      'CN=Some permits only a.test, *.a.test, =**.a.test: bring one without name constraints',
+    ],
     ['the same', pemOf(mine), 'CN=Mine has the same key'],
     ['the same key', pemOf(await make({ key })), 'CN=Mine has the same key'],
     [
