@@ -16,7 +16,7 @@ export interface ProcessOptions {
   /** Where it may leave files. */
   readonly folder: string
   readonly port: number
-  readonly env?: Readonly<Record<string, string>>
+  readonly env?: NodeJS.ProcessEnv
 }
 
 /** Starts a server that goes with the test, and waits until it listens. `output` is what it has printed so far. */

@@ -5,12 +5,16 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
 import { programOf } from '../../../../../scripts/test/program.ts'
+import { withClockIn } from '../clock.ts'
 import { createHome, KEY, serveMain } from '../service.ts'
 import type { TlsServer } from '../tls-clients/index.ts'
 
 const execute = promisify(execFile)
 /** Names by whose client certificates callers are known to cert-service. */
 export const AGENTS = ['a.agent.test', 'b.agent.test'] as const
+
+/** Days for which a certificate is valid, of which it is renewed after two thirds. */
+const LEAF_LIFETIME = 60
 
 export interface NamedServer extends TlsServer {
   readonly name: string
@@ -20,10 +24,18 @@ export interface NamedServer extends TlsServer {
 export interface Gatehouse {
   /** That all users may enter. */
   readonly folder: string
+  /** The file of what {@link certs} trusts: the first root, until another file takes its place. */
+  readonly roots: string
   readonly server: NamedServer
+  /** Resolves when the service has ended, with how it did. */
+  readonly ended: Promise<string>
+  /** The environment of all that runs by the clock of {@link moveClock}. */
+  readonly env: NodeJS.ProcessEnv
+  /** Sets the clock ahead by so many days. A program may take a second to see it. */
+  moveClock(days: number): void
   /** Runs a program to its end, and gives what it prints. */
   run(command: string, args: readonly string[]): Promise<string>
-  /** Runs `gatehouse-certs` by a key that may do everything, trusting the first root alone. */
+  /** Runs `gatehouse-certs` by a key that may do everything. */
   certs(...args: readonly string[]): Promise<string>
   /** Takes a step of the roll. */
   roll(step: string, ...options: readonly string[]): Promise<string>
@@ -45,12 +57,18 @@ export async function startGatehouse(t: Test): Promise<Gatehouse> {
     join(home.base, 'config.yaml'),
     `server: { port: 0 }
 metrics: { enabled: false }
+ca: { leafLifetime: ${LEAF_LIFETIME}d }
 log: { format: json }
 storage: { path: data, masterKeyFile: keys/master.key }
 auth: { psk: { key: ${KEY} }, mtls: { callers: [${callers.join()}] } }
 `,
   )
-  const { url } = await serveMain(t, home).said('ready')
+  const clock = join(folder, 'clock')
+  const moveClock = (days: number) => writeFileSync(clock, `+${days}d`)
+  moveClock(0)
+  const clockEnv = withClockIn(clock)
+  const running = serveMain(t, home, [], clockEnv)
+  const { url } = await running.said('ready')
   const { port } = new URL(String(url))
   const address = `https://localhost:${port}`
   const root = join(folder, 'root.pem')
@@ -62,6 +80,7 @@ auth: { psk: { key: ${KEY} }, mtls: { callers: [${callers.join()}] } }
     GATEHOUSE_URL: address,
     GATEHOUSE_CA: root,
     GATEHOUSE_KEY_FILE: keyFile,
+    ...clockEnv,
   }
   const run = async (command: string, args: readonly string[]) =>
     (await execute(command, args, { env })).stdout
@@ -70,6 +89,10 @@ auth: { psk: { key: ${KEY} }, mtls: { callers: [${callers.join()}] } }
     run(process.execPath, [...programOf('cert-service'), ...args])
   return {
     folder,
+    roots: root,
+    ended: running.ended.then((end) => JSON.stringify(end)),
+    env: clockEnv,
+    moveClock,
     run,
     certs,
     server: {

@@ -17,7 +17,9 @@ export interface RenewedServer extends NamedServer {
 }
 
 /** Files for servers that verify clients: of `/ca/clients.pem` and `/ca/clients.crl.pem`. */
-interface ClientAuthorities {
+export interface ClientAuthorities {
+  /** What they are, for readers of a result. */
+  readonly name: string
   readonly roots: string
   readonly lists: string
 }
@@ -25,27 +27,53 @@ interface ClientAuthorities {
 /** PostgreSQL never runs as root, and takes no key of others. */
 const DATABASE_OWNER = process.getuid?.() === 0 ? ['--owner', 'nobody'] : []
 
-/** nginx with a listener for everybody, and two that verify clients, each by files of its own. */
+/** A server with a listener for everybody, and listeners that verify clients. */
+interface VerifyingServer extends RenewedServer {
+  readonly verifiers: readonly NamedServer[]
+  reload(): Promise<unknown>
+}
+
+/** A listener for each of the files by which clients are verified. */
+async function listenersOf(
+  server: string,
+  host: string,
+  authorities: readonly ClientAuthorities[],
+) {
+  const listeners: (NamedServer & ClientAuthorities)[] = []
+  for (const files of authorities) {
+    const name = `${server} with ${files.name}`
+    listeners.push({ ...files, name, host, protocol: 'https', port: await freePort() })
+  }
+  return listeners
+}
+
 export async function startNginx(
   t: Test,
   gatehouse: Gatehouse,
-  authorities: { readonly current: ClientAuthorities; readonly former: ClientAuthorities },
-) {
-  const { folder } = gatehouse
+  authorities: readonly ClientAuthorities[],
+): Promise<VerifyingServer> {
+  const { folder, env } = gatehouse
   const host = 'nginx.test'
   const tls = await gatehouse.get(host)
-  const [port, currentPort, formerPort] = [await freePort(), await freePort(), await freePort()]
-  const verify = ({ roots, lists }: ClientAuthorities) =>
-    `ssl_verify_client on; ssl_verify_depth 2; ssl_client_certificate ${roots}; ssl_crl ${lists};`
+  const port = await freePort()
+  const verifiers = await listenersOf('nginx', host, authorities)
   const blocks = [
     `listen 127.0.0.1:${port} ssl;`,
-    `listen 127.0.0.1:${currentPort} ssl; ${verify(authorities.current)}`,
-    `listen 127.0.0.1:${formerPort} ssl; ${verify(authorities.former)}`,
+    ...verifiers.map(
+      ({ port, roots, lists }) =>
+        `listen 127.0.0.1:${port} ssl; ssl_verify_client on; ssl_verify_depth 2;
+    ssl_client_certificate ${roots}; ssl_crl ${lists};`,
+    ),
   ]
+  // It would forget them otherwise.
+  const clockVariables = Object.keys(env)
+    .map((name) => `env ${name};`)
+    .join(' ')
   const file = join(folder, 'nginx.conf')
   writeFileSync(
     file,
-    `worker_processes 1;
+    `${clockVariables}
+worker_processes 1;
 events { }
 http {
   access_log off;
@@ -58,27 +86,30 @@ http {
   )
   const globals = `pid ${folder}/nginx.pid;`
   const args = ['-e', 'stderr', '-c', file, '-g', `${globals} daemon off;`]
-  await startProcess(t, { command: 'nginx', args, folder, port })
+  await startProcess(t, { command: 'nginx', args, folder, port, env })
   const nginx = `nginx -e stderr -c ${file} -g '${globals}'`
   const reload = `${nginx} -t -q && ${nginx} -s reload`
-  const https = { host, protocol: 'https' } as const
   return {
-    server: {
-      ...{ ...https, name: 'nginx', port },
-      update: async () => void (await gatehouse.get(host, ['--reload', reload])),
-    },
-    /** Those that verify clients. */
-    current: { ...https, name: 'nginx with the files of now', port: currentPort },
-    former: { ...https, name: 'nginx with the roots of before', port: formerPort },
+    ...{ name: 'nginx', host, port, protocol: 'https', verifiers },
+    update: async () => void (await gatehouse.get(host, ['--reload', reload])),
     reload: () => gatehouse.run('sh', ['-c', reload]),
   }
 }
 
-export async function startHaproxy(t: Test, gatehouse: Gatehouse): Promise<RenewedServer> {
-  const { folder } = gatehouse
+export async function startHaproxy(
+  t: Test,
+  gatehouse: Gatehouse,
+  authorities: readonly ClientAuthorities[],
+): Promise<VerifyingServer> {
+  const { folder, env } = gatehouse
   const host = 'haproxy.test'
   const tls = await gatehouse.get(host)
   const port = await freePort()
+  const verifiers = await listenersOf('HAProxy', host, authorities)
+  const binds = verifiers.map(
+    ({ port, roots, lists }) =>
+      `  bind 127.0.0.1:${port} ssl crt ${tls}/combined.pem verify required ca-file ${roots} crl-file ${lists}`,
+  )
   const file = join(folder, 'haproxy.cfg')
   writeFileSync(
     file,
@@ -91,15 +122,17 @@ defaults
   timeout server 30s
 frontend https
   bind 127.0.0.1:${port} ssl crt ${tls}/combined.pem
+${binds.join('\n')}
   http-request return status 200
 `,
   )
   const args = ['-W', '-p', `${folder}/haproxy.pid`, '-f', file]
-  await startProcess(t, { command: 'haproxy', args, folder, port })
+  await startProcess(t, { command: 'haproxy', args, folder, port, env })
   const reload = `haproxy -c -q -f ${file} && kill -USR2 $(cat ${folder}/haproxy.pid)`
   return {
-    ...{ name: 'HAProxy', host, port, protocol: 'https' },
+    ...{ name: 'HAProxy', host, port, protocol: 'https', verifiers },
     update: async () => void (await gatehouse.get(host, ['--reload', reload])),
+    reload: () => gatehouse.run('sh', ['-c', reload]),
   }
 }
 

@@ -1,10 +1,8 @@
 import { execFile, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { connect as connectTls, createSecureContext } from 'node:tls'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
 
@@ -12,7 +10,6 @@ const run = promisify(execFile)
 const HERE = import.meta.dirname
 /** Milliseconds after which a program hangs. Long, so that a busy machine fails no test. */
 const PATIENCE = 60_000
-const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47])
 /** What a client says that has made a connection on which no HTTP is spoken. */
 const CONNECTED = 'connected'
 
@@ -68,26 +65,34 @@ export function missingClient(): string | false {
   return missing === undefined ? false : `needs ${missing} (${PROGRAMS[missing]})`
 }
 
-/** Starts a client of each TLS library. Programs that live for one connection are started for each. */
-export async function startTlsClients(t: Test, folder: string): Promise<readonly TlsClient[]> {
+/**
+ * Starts a client of each TLS library. Programs that live for one connection are started for each.
+ *
+ * @param env - variables of all of them
+ */
+export async function startTlsClients(
+  t: Test,
+  folder: string,
+  env: NodeJS.ProcessEnv = {},
+): Promise<readonly TlsClient[]> {
   const go = join(folder, 'client')
   await run('go', ['build', '-o', go, join(HERE, 'client.go')])
+  const each =
+    (ask: (server: TlsServer, files: TlsFiles, env: NodeJS.ProcessEnv) => Promise<string>) =>
+    (server: TlsServer, files: TlsFiles) =>
+      ask(server, files, env)
+  const program = (command: string, ...args: readonly string[]) => ({
+    abilities: EVERYTHING,
+    ask: askProgram(t, command, args, env),
+  })
   return [
-    { name: 'OpenSSL', abilities: EVERYTHING, ask: askOpenSsl },
-    { name: 'Node', abilities: EVERYTHING, ask: askNode },
-    { name: 'GnuTLS', abilities: EVERYTHING, ask: askGnuTls },
-    { name: 'NSS', abilities: [], ask: askNss(folder) },
-    { name: 'Go', abilities: EVERYTHING, ask: askProgram(t, go, []) },
-    {
-      name: 'Java',
-      abilities: EVERYTHING,
-      ask: askProgram(t, 'java', [join(HERE, 'Client.java')]),
-    },
-    {
-      name: 'Python',
-      abilities: EVERYTHING,
-      ask: askProgram(t, 'python3', [join(HERE, 'client.py')]),
-    },
+    { name: 'OpenSSL', abilities: EVERYTHING, ask: each(askOpenSsl) },
+    { name: 'Node', ...program(process.execPath, join(HERE, 'client.ts')) },
+    { name: 'GnuTLS', abilities: EVERYTHING, ask: each(askGnuTls) },
+    { name: 'NSS', abilities: [], ask: askNss(folder, env) },
+    { name: 'Go', ...program(go) },
+    { name: 'Java', ...program('java', join(HERE, 'Client.java')) },
+    { name: 'Python', ...program('python3', join(HERE, 'client.py')) },
   ]
 }
 
@@ -95,8 +100,16 @@ const requestOf = ({ host, path = '/' }: TlsServer) =>
   `GET ${path} HTTP/1.0\r\nHost: ${host}\r\n\r\n`
 
 /** A program that runs as long as the test, and answers each line with one. */
-function askProgram(t: Test, command: string, args: readonly string[]): TlsClient['ask'] {
-  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] })
+function askProgram(
+  t: Test,
+  command: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+): TlsClient['ask'] {
+  const child = spawn(command, args, {
+    env: { ...process.env, ...env },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
   const exit = once(child, 'exit')
   t.teardown(async () => {
     child.stdin.end()
@@ -121,8 +134,9 @@ async function askOnce(
   command: string,
   args: readonly string[],
   server: TlsServer,
+  env: NodeJS.ProcessEnv,
 ): Promise<string> {
-  const child = spawn(command, args, { timeout: PATIENCE })
+  const child = spawn(command, args, { timeout: PATIENCE, env: { ...process.env, ...env } })
   const close = once(child, 'close')
   let [output, status] = ['', '']
   const read = (part: Buffer) => {
@@ -143,26 +157,35 @@ async function askOnce(
 }
 
 /** curl, or where it does not speak the protocol, `openssl s_client`. */
-async function askOpenSsl(server: TlsServer, files: TlsFiles): Promise<string> {
+async function askOpenSsl(
+  server: TlsServer,
+  files: TlsFiles,
+  env: NodeJS.ProcessEnv,
+): Promise<string> {
   const { host, port, protocol, path = '/' } = server
   const { roots, certificate, key } = files
   if (protocol === 'postgres') {
     const checks = ['-verify_return_error', '-verify_hostname', host, '-CAfile', roots]
     const target = ['-connect', `127.0.0.1:${port}`, '-servername', host, '-starttls', 'postgres']
-    return askOnce('openssl', ['s_client', ...target, ...checks], server)
+    return askOnce('openssl', ['s_client', ...target, ...checks], server, env)
   }
   const clientFlags = certificate && key ? ['--cert', certificate, '--key', key] : []
   const target = ['--connect-to', '::127.0.0.1:', `https://${host}:${port}${path}`]
   const outputFlags = ['-sS', '-o', '/dev/null', '-w', '%{http_code}']
   try {
     const args = [...outputFlags, '--cacert', roots, ...clientFlags, ...target]
-    return (await run('curl', args, { timeout: PATIENCE })).stdout
+    const options = { timeout: PATIENCE, env: { ...process.env, ...env } }
+    return (await run('curl', args, options)).stdout
   } catch (error) {
     return (error as { stderr: string }).stderr
   }
 }
 
-function askGnuTls(server: TlsServer, { roots, certificate, key }: TlsFiles): Promise<string> {
+function askGnuTls(
+  server: TlsServer,
+  { roots, certificate, key }: TlsFiles,
+  env: NodeJS.ProcessEnv,
+): Promise<string> {
   const { host, port, protocol } = server
   const clientFlags =
     certificate && key ? ['--x509certfile', certificate, '--x509keyfile', key] : []
@@ -170,17 +193,17 @@ function askGnuTls(server: TlsServer, { roots, certificate, key }: TlsFiles): Pr
   const starttls = protocol === 'postgres' ? ['--starttls-proto', 'postgres'] : []
   const target = ['--port', String(port), '127.0.0.1']
   const args = ['--x509cafile', roots, ...names, ...clientFlags, ...starttls, ...target]
-  return askOnce('gnutls-cli', args, server)
+  return askOnce('gnutls-cli', args, server, env)
 }
 
 /** NSS trusts what is in a database, so each file of roots has one. */
-function askNss(folder: string): TlsClient['ask'] {
+function askNss(folder: string, env: NodeJS.ProcessEnv): TlsClient['ask'] {
   const databases = new Map<string, Promise<string>>()
   return async (server, { roots }) => {
     const database = databases.get(roots) ?? createNssDatabase(folder, databases.size, roots)
     databases.set(roots, database)
     const target = ['-h', '127.0.0.1', '-p', String(server.port), '-a', server.host]
-    return askOnce('tstclnt', [...target, '-d', await database], server)
+    return askOnce('tstclnt', [...target, '-d', await database], server, env)
   }
 }
 
@@ -196,36 +219,4 @@ async function createNssDatabase(folder: string, index: number, roots: string): 
     await run('certutil', ['-A', '-n', `root ${position}`, '-t', 'C,,', '-i', file, '-d', database])
   }
   return database
-}
-
-/** Node is this process. */
-async function askNode(server: TlsServer, { roots, certificate, key }: TlsFiles): Promise<string> {
-  const { host, port, protocol } = server
-  const pair = certificate && key ? { cert: readFileSync(certificate), key: readFileSync(key) } : {}
-  const secureContext = createSecureContext({ ca: readFileSync(roots), ...pair })
-  try {
-    const socket = await connectPlain(port, protocol)
-    const connection = connectTls({ socket, servername: host, secureContext })
-    await once(connection, 'secureConnect')
-    if (protocol === 'postgres') {
-      connection.end()
-      return CONNECTED
-    }
-    connection.write(requestOf(server))
-    for await (const answer of connection) return String(answer).split(' ')[1] ?? ''
-    return 'closed'
-  } catch (error) {
-    return String(error)
-  }
-}
-
-async function connectPlain(port: number, protocol: TlsServer['protocol']): Promise<Socket> {
-  const socket = connect(port, '127.0.0.1')
-  socket.setTimeout(PATIENCE, () => socket.destroy(new Error('it hangs')))
-  await once(socket, 'connect')
-  if (protocol === 'https') return socket
-  socket.write(SSL_REQUEST)
-  const [answer] = await once(socket, 'data')
-  if (String(answer) !== 'S') throw new Error('no TLS')
-  return socket
 }
