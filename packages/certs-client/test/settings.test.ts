@@ -3,9 +3,9 @@ import { UsageError } from '@gatehouse/service-kit/program'
 import t from 'tap'
 import {
   type ConnectionOptions,
+  readBefore,
   readConnection,
   readKeyType,
-  readLifetime,
   readMode,
   readName,
   readNames,
@@ -13,6 +13,7 @@ import {
   readProbe,
   readProfile,
   readSecretName,
+  readText,
 } from '../src/settings.ts'
 
 const KEY = { keyFile: '/k' }
@@ -104,7 +105,15 @@ t.test('wrong arguments are refused with a reason', async (t) => {
     () => readNames(many),
     () => readName('https://a.test'),
     () => readKeyType('dsa'),
-    ...['', '0d', '6', '6w', '1.5d', '-1d', '1000000d'].map((text) => () => readLifetime(text)),
+    ...['', '0d', '6', '6w', '1.5d', '-1d', '1000000d'].map(
+      (lifetime) => () => readText('lifetime', { lifetime }),
+    ),
+    ...['', 'zz', '0x12', 'a', 'ab '].map((under) => () => readText('under', { under })),
+    ...['', 'c a', 'x'.repeat(65)].map((issuedBy) => () => readText('issuedBy', { issuedBy })),
+    ...[
+      ...['', 'yesterday', '2027', '2027-02-30', '2027-1-31', '2027-01-31T00:00:00'],
+      ...['2016-12-31T23:59:60Z', '2027-01-31 00:00'],
+    ].map((text) => () => readBefore(text)),
     () => readProfile('both'),
     () => readNames(['*.a.test'], 'client'),
     () => readName('ada@a.test'),
@@ -120,7 +129,16 @@ t.test('wrong arguments are refused with a reason', async (t) => {
   t.equal(readMode('0600'), 0o600)
   t.equal(readKeyType('rsa2048'), 'rsa2048')
   t.equal(readKeyType(undefined), undefined)
-  t.same(['6d', '12h', undefined].map(readLifetime), ['6d', '12h', undefined])
+  for (const lifetime of ['6d', '12h', undefined])
+    t.equal(readText('lifetime', { lifetime, spread: 'x' }), lifetime)
+  for (const under of ['ab'.repeat(20), `${'AB:'.repeat(31)}CD`])
+    t.equal(readText('under', { under }), under)
+  for (const [text, time] of [
+    ['2027-01-31', '2027-01-31T00:00:00Z'],
+    ['2027-01-31T06:00:00+02:00', '2027-01-31T06:00:00+02:00'],
+    [undefined, undefined],
+  ] as const)
+    t.equal(readBefore(text), time)
   t.same(['client', undefined].map(readProfile), ['client', undefined])
   t.equal(readName('ada@A.test', 'client').text, 'ada@a.test')
   t.same(readSecretName('shop/tls.web-1'), { namespace: 'shop', name: 'tls.web-1' })

@@ -14,11 +14,14 @@ import {
 } from '../service.ts'
 import {
   type ConnectionOptions,
+  kebab,
   type OptionValues,
+  readBefore,
   readConnection,
   readKeyType,
   readName,
   readProfile,
+  readText,
   type Texts,
 } from '../settings.ts'
 import { labelled, table } from './table.ts'
@@ -176,17 +179,29 @@ function failureOf(order: OrderAnswer, meaning: string): ClientError {
   return new ClientError(failure.code, `${meaning}: ${failure.message}`, failure)
 }
 
+/** The options of `renew` for many certificates at once. */
+const OF_MANY = ['caller', 'issuedBy', 'under', 'keyType', 'before', 'spread', 'dryRun'] as const
+
 /** Renews a certificate that is due, tries now what has failed, or renews all that fit the options. @throws UsageError, ClientError */
 export function renew(name: string, options: CommandOptions, io: Io): Promise<string> {
-  const { caller, issuedBy: issuer, under, before, spread, dryRun } = options
-  const scope = { caller, issuer, under, keyType: readKeyType(options.keyType), before }
-  const isScoped = Object.values(scope).some((value) => value !== undefined)
-  if (name === '' && !isScoped)
+  const { caller, dryRun, now, wait } = options
+  const scope = {
+    caller,
+    issuer: readText('issuedBy', options),
+    under: readText('under', options),
+    keyType: readKeyType(options.keyType),
+    before: readBefore(options.before),
+  }
+  const spread = readText('spread', options)
+  if (name === '' && Object.values(scope).every((value) => value === undefined))
     throw new UsageError(
       'name a certificate, or --caller, --issued-by, --under, --key-type or --before',
     )
   const domain = name === '' ? undefined : nameOf(name, options)
-  if (domain === undefined || isScoped || spread !== undefined || dryRun)
+  const ofMany = OF_MANY.find((option) => options[option] !== undefined)
+  if (ofMany && (now || wait))
+    throw new UsageError(`--${now ? 'now' : 'wait'} does not go with --${kebab(ofMany)}`)
+  if (domain === undefined || ofMany)
     return ask(options, io, async (service) => {
       const about = { ...(domain !== undefined && { domain }), ...scope, spread, dryRun }
       const value = await service.renewAll(about)

@@ -58,7 +58,7 @@ const QUESTIONS: readonly QuestionSyntax[] = [
       '--issued-by NAME': 'all of this issuer, such as ca',
       '--under ID': 'all below this intermediate or root: its key identifier or SHA-256',
       '--key-type TYPE': 'all whose keys are of this type',
-      '--before TIME': 'all that were issued before, such as 2027-01-31T00:00:00Z',
+      '--before TIME': 'all that were issued before, such as 2027-01-31 or 2027-01-31T00:00:00Z',
       '--spread TIME': 'begin with all of them within this time, such as 24h (default at once)',
       '--dry-run': 'only say what would be renewed, by whom',
       ...PROFILE,

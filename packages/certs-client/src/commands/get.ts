@@ -16,13 +16,13 @@ import {
   kebab,
   readConnection,
   readKeyType,
-  readLifetime,
   readMode,
   readNames,
   readOwner,
   readProbe,
   readProfile,
   readSecretName,
+  readText,
   type Texts,
 } from '../settings.ts'
 
@@ -54,7 +54,7 @@ export async function get(
   const request = {
     names: readNames(names, profile),
     keyType: readKeyType(options.keyType),
-    lifetime: readLifetime(options.lifetime),
+    lifetime: readText('lifetime', options),
   }
   const log = createLogger({ level: 'info', format: 'auto', name: 'gatehouse-certs' })
   using stop = stopSignal(process)

@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { UsageError } from '@gatehouse/service-kit/program'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
 import { actionFor } from '../../../../services/cert-service/src/errors.ts'
@@ -119,6 +120,8 @@ t.test('renew asks ACME clients, and says who never asks', async (t) => {
     [{ issuedBy: 'ca', keyType: 'p256', before: '2030-01-02T00:00:00Z' }, /^1 would be renewed/],
     [{ keyType: 'p384' }, 'no certificate that is in service and renewed fits'],
     [{ before: '2030-01-01T00:00:00Z' }, 'no certificate that is in service and renewed fits'],
+    [{ before: '2030-01-01' }, 'no certificate that is in service and renewed fits'],
+    [{ before: '2030-01-02' }, /^1 would be renewed/],
   ] as const)
     t.match((await lines('', { ...scope, dryRun: true }))[0], expected, JSON.stringify(scope))
   await t.rejects(renew('', { ...options, keyType: 'p384' }, io(true)), { code: 'CERT_NOT_FOUND' })
@@ -126,8 +129,31 @@ t.test('renew asks ACME clients, and says who never asks', async (t) => {
     code: 'CERT_NOT_FOUND',
     message: /^no root or intermediate of this CA has the key identifier or SHA-256 AB:CD: /,
   })
-  t.throws(() => renew('', { ...options, keyType: 'rsa1024' }, io(true)), /--key-type is one of/)
-  t.throws(() => renew('', options, io(true)), /name a certificate, or --caller, --issued-by,/)
+})
+
+t.test('renew refuses options that are wrong, or do not go together', async (t) => {
+  const under = 'ab'.repeat(20)
+  for (const [name, options, message] of [
+    ['', {}, /^name a certificate, or --caller, --issued-by,/],
+    ['', { keyType: 'rsa1024' }, /^--key-type is one of/],
+    ['', { issuedBy: "let's encrypt" }, '--issued-by is the name of an issuer, such as ca'],
+    ['', { under: 'zz' }, '--under is a key identifier or SHA-256 in hexadecimal'],
+    ['a.test', { spread: '1y' }, '--spread is a duration such as 24h or 7d'],
+    ['', { before: '2027-02-30' }, /^--before is a day or time such as 2027-01-31 or /],
+    ['', { under, now: true }, '--now does not go with --under'],
+    ['', { under, wait: true }, '--wait does not go with --under'],
+    ['a.test', { dryRun: true, wait: true }, '--wait does not go with --dry-run'],
+    [
+      'a.test',
+      { keyType: 'p256', spread: '7d', dryRun: true, now: true, wait: true },
+      '--now does not go with --key-type',
+    ],
+  ] as const)
+    t.throws(
+      () => renew(name, { keyFile: '/nowhere', ...options }, { ...IO, stdout: {} }),
+      Object.assign(new UsageError(), { message }),
+      JSON.stringify(options),
+    )
 })
 
 t.test('renew --now tries what has failed, whatever it waits for', async (t) => {

@@ -119,7 +119,7 @@ const RenewAllSchema = Type.Object(
         description: 'They were issued before this time, such as `2027-01-31T00:00:00Z`.',
       }),
       spread: Type.String({
-        pattern: '^[1-9][0-9]{0,4}[smhd]$',
+        pattern: '^[1-9][0-9]{0,5}[smhd]$',
         description: 'The time in which all begin, such as `24h`. Default: all at once.',
       }),
       dryRun: Type.Boolean({ description: 'Only say what would be renewed.' }),
