@@ -15,6 +15,8 @@ const NEWEST = 'SELECT max(id) AS id FROM authorities WHERE role = $1'
 const LOCK = 'SELECT 1 FROM authorities WHERE id = $1 FOR UPDATE'
 const UNLESS_FOLLOWED = ' ON CONFLICT (role, previous) DO NOTHING RETURNING id'
 const CRL = 'WHERE authority_id = $1'
+const CANCELLED = `
+  SELECT max(to_root) AS id FROM rolls WHERE from_root = $1 AND stage = 'cancelled'`
 const CHANGE_ROLL = `
   UPDATE rolls SET stage = $1, used_at = $2 WHERE to_root = $3 AND stage = $4`
 const DROP_KEY = 'UPDATE authorities SET sealed_key = NULL WHERE id = $1 AND sealed_key IS NOT NULL'
@@ -56,8 +58,10 @@ export function authoritiesOn(db: Engine, { audit, changes }: CertificateParts):
     beginRoll: (authorities, { fromRoot, begunAt }, entry) =>
       change(async (tx) => {
         const ids: number[] = []
+        const cancelled = await tx.get<{ id: number | null }>(CANCELLED, fromRoot)
+        const previous = -(cancelled?.id ?? fromRoot)
         for (const { crl, ...authority } of authorities) {
-          const row = { ...authority, previous: -fromRoot }
+          const row = { ...authority, previous }
           const [authorityId] = await AUTHORITIES.addAll(tx, [row], UNLESS_FOLLOWED)
           // Another replica has rolled from this root.
           if (authorityId === undefined) return false

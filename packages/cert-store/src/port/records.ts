@@ -270,10 +270,10 @@ export interface AuthorityRecord extends Omit<RowOf<typeof AUTHORITIES>, 'role' 
 
 /**
  * A roll from one root to the next: both are to be trusted from its beginning, the new one signs once it is used,
- * and the old one is no longer to be trusted once it is finished.
+ * and the old one is no longer to be trusted once it is finished. If it is cancelled, the old one stays alone.
  */
 export interface RollRecord extends Omit<RowOf<typeof ROLLS>, 'stage'> {
-  readonly stage: 'begun' | 'used' | 'finished'
+  readonly stage: 'begun' | 'used' | 'finished' | 'cancelled'
 }
 
 /** An authority to add, with its first revocation list. */

@@ -468,7 +468,7 @@ export interface Authorities {
   listRolls(): Promise<readonly RollRecord[]>
   /**
    * Begins a roll to the first of the authorities, which are added with it and with their lists; `false` if one
-   * began from that root before.
+   * began from that root before and was not cancelled.
    */
   beginRoll(
     authorities: readonly [NewAuthority, ...NewAuthority[]],

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { RollRecord } from '@gatehouse/cert-store/port'
 import { onBothEngines } from '../helpers/engines.ts'
 import { CHAIN, NOW, newAudit, newCertificate } from '../helpers/store.ts'
 
@@ -84,7 +85,7 @@ onBothEngines('a roll begins in one write, and its stages change once', async (t
   const [begun] = await store.listRolls()
   t.same(begun, roll)
 
-  const change = (stage: 'used' | 'begun' | 'finished', usedAt: number | null, previous = begun!) =>
+  const change = (stage: RollRecord['stage'], usedAt: number | null, previous = begun!) =>
     store.changeRoll(previous, { stage, usedAt }, newAudit({ action: 'ca-roll' }))
   t.same((await Promise.all([change('used', NOW), change('used', NOW + 1)])).sort(), [false, true])
   const [used] = await store.listRolls()
@@ -93,8 +94,19 @@ onBothEngines('a roll begins in one write, and its stages change once', async (t
   t.match(await store.listRolls(), [{ stage: 'begun', usedAt: null }])
   t.equal(await change('finished', NOW, used), false, 'as it was read')
   t.equal(await change('finished', NOW), true)
+  const again = { fromRoot: next!.id, begunAt: NOW }
+  t.equal(await store.beginRoll(added, again, newAudit()), true)
+  const [second] = await store.listRolls()
+  t.equal(await store.beginRoll(added, again, newAudit()), false)
+  t.equal(await change('cancelled', null, second!), true)
+  const third = () => store.beginRoll(added, again, newAudit())
+  t.same(
+    (await Promise.all([third(), third()])).sort(),
+    [false, true],
+    'once after a cancelled one',
+  )
   const audit = await store.listAudit({ limit: 20 })
-  t.equal(audit.filter(({ action }) => action === 'ca-roll').length, 4, 'with each change')
+  t.equal(audit.filter(({ action }) => action === 'ca-roll').length, 5, 'with each change')
 })
 
 onBothEngines('what is in force below authorities', async (t, { store }) => {

@@ -15,6 +15,7 @@ const STEPS = {
   use: ['now'],
   back: [],
   finish: ['force', 'forgetKey'],
+  cancel: [],
 } as const
 
 /** Takes a step of the roll from one root to the next, or says how far it has come. @throws UsageError, ClientError */

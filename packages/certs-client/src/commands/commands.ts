@@ -126,7 +126,7 @@ const QUESTIONS: readonly QuestionSyntax[] = [
   {
     name: 'caRoll',
     usage: 'ca roll STEP',
-    summary: 'replace the root of the private CA: begin, status, use, back or finish',
+    summary: 'replace the root of the private CA: begin, status, use, back, finish or cancel',
     options: {
       '--root FILE': 'begin with this root instead of a new one',
       '--root-key FILE': 'its private key, which is sent along and not stored',

@@ -135,8 +135,8 @@ t.test('a file that is not there', async (t) => {
 t.test('what is no step, and the option of another one', async (t) => {
   const { bodies, run } = await stage(t)
   for (const [step, options, message] of [
-    ['abort', {}, 'abort is no step of a roll: begin, status, use, back, finish'],
-    ['toString', {}, 'toString is no step of a roll: begin, status, use, back, finish'],
+    ['abort', {}, 'abort is no step of a roll: begin, status, use, back, finish, cancel'],
+    ['toString', {}, 'toString is no step of a roll: begin, status, use, back, finish, cancel'],
     ['use', { force: true }, '--force is an option of finish, not of use'],
     ['finish', { now: true }, '--now is an option of use, not of finish'],
     ['status', { rootKey: 'next.key' }, '--root-key is an option of begin, not of status'],

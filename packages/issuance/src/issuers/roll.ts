@@ -11,13 +11,14 @@ const FINISHED_AFTER = 30 * DAY
 const MAX_TOLD = 10
 
 /** What to do with a roll that has begun. */
-export type RollStep = 'use' | 'back' | 'finish'
+export type RollStep = 'use' | 'back' | 'finish' | 'cancel'
 
 /** Says what a stage means for the two roots of a roll, by their ids: which one signs, and which are to be trusted. */
 export function rootsAt({ stage, fromRoot, toRoot }: RollRecord): {
   readonly signer: number
   readonly anchors: readonly number[]
 } {
+  if (stage === 'cancelled') return { signer: fromRoot, anchors: [fromRoot] }
   if (stage === 'begun') return { signer: fromRoot, anchors: [fromRoot, toRoot] }
   return { signer: toRoot, anchors: stage === 'used' ? [toRoot, fromRoot] : [toRoot] }
 }
@@ -30,7 +31,7 @@ export function rollInForce(
   const isAbout =
     configured === undefined
       ? newest === roll?.toRoot
-      : configured === roll?.fromRoot || configured === roll?.toRoot
+      : configured === roll?.fromRoot || (configured === roll?.toRoot && roll.stage !== 'cancelled')
   return isAbout ? roll : undefined
 }
 
@@ -49,6 +50,8 @@ export interface RollFacts extends RootTrust {
   readonly inForce: InForce
   /** The key identifier of that root, by which `gatehouse-certs renew` finds them. */
   readonly keyId: string
+  /** The same of the root to which it rolls. */
+  readonly below: Pick<RollFacts, 'inForce' | 'keyId'>
   /** Whether clients that trust only that root accept what the new one signs. */
   readonly isCrossed: boolean
   /** The root before that one, if the new one cuts off whoever trusts only that. */
@@ -60,7 +63,7 @@ export function nextStep(
   { stage, begunAt, usedAt }: RollRecord,
   until: number | null,
 ): { readonly action: 'use' | 'finish'; readonly from: number } | undefined {
-  if (stage === 'finished') return undefined
+  if (stage === 'finished' || stage === 'cancelled') return undefined
   if (stage === 'begun') return { action: 'use', from: begunAt + USED_AFTER }
   return { action: 'finish', from: Math.max((usedAt ?? begunAt) + FINISHED_AFTER, until ?? 0) }
 }
@@ -69,6 +72,7 @@ const STAGES = {
   use: ['begun', 'used'],
   back: ['used', 'begun'],
   finish: ['used', 'finished'],
+  cancel: ['begun', 'cancelled'],
 } as const
 
 /**
@@ -85,27 +89,38 @@ export function stepOf(
   const [previous, stage] = STAGES[step]
   if (roll.stage === stage) return undefined
   if (roll.stage !== previous) throw refusal(`the stage is ${roll.stage}, not ${previous}`)
-  const reasons = isForced || step === 'back' ? [] : reasonsAgainst(roll, facts)
+  const reasons = isForced ? [] : reasonsAgainst(step, roll, facts)
   if (reasons.length > 0) throw refusal(reasons.join('; '))
-  return { stage, usedAt: { use: facts.now, back: null, finish: roll.usedAt }[step] }
+  return { stage, usedAt: step === 'use' ? facts.now : step === 'finish' ? roll.usedAt : null }
 }
 
-function reasonsAgainst(roll: RollRecord, facts: RollFacts): readonly string[] {
-  const { now, inForce, keyId, lacking, isCrossed, lostRoot } = facts
+function reasonsAgainst(step: RollStep, roll: RollRecord, facts: RollFacts): readonly string[] {
+  const { now, lacking, isCrossed, lostRoot } = facts
+  if (step === 'back') return []
+  if (step === 'cancel') return inUse('new', facts.below, now)
   const { from = now } = nextStep(roll, null) ?? {}
   const isEarly = now < from ? [`it is possible from ${toTime(from)}`] : []
   const isCut = lostRoot ? [`it cuts off whoever trusts only ${nameOf(lostRoot)}`] : []
   const isLacking =
     lacking.length > 0 ? [`clients that lack the new root: ${firstOf(lacking)}`] : []
-  if (roll.stage === 'begun') return [...isEarly, ...isCut, ...(isCrossed ? [] : isLacking)]
+  if (step === 'use') return [...isEarly, ...isCut, ...(isCrossed ? [] : isLacking)]
+  return [...isEarly, ...inUse('old', facts, now), ...isLacking]
+}
+
+/** Says which certificates are in force below a root. */
+function inUse(
+  which: 'old' | 'new',
+  { inForce, keyId }: Pick<RollFacts, 'inForce' | 'keyId'>,
+  now: number,
+): readonly string[] {
   const { total, renewable, names, until } = inForce
+  if (total === 0) return []
   const last = `until ${toTime(until ?? now)}, such as ${names.join(', ')}`
   const cure =
     renewable > 0
       ? `renew ${renewable} of them by \`gatehouse-certs renew --under ${keyId}\``
       : 'they were replaced or nobody fetches them, so wait until they end'
-  const isInUse = `${total} certificates below the old root are in force ${last}: ${cure}`
-  return [...isEarly, ...(total > 0 ? [isInUse] : []), ...isLacking]
+  return [`${total} certificates below the ${which} root are in force ${last}: ${cure}`]
 }
 
 function firstOf(clients: readonly string[]): string {

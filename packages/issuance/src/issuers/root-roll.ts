@@ -116,7 +116,7 @@ export class RootRoll {
     const { roll, signer, isConfigurationBehind } = this.#parts.roots
     if (this.#options.intermediate || !signer)
       refuseRoot('`ca.intermediate` is your own: put one there that your new root has signed')
-    if (roll && roll.stage !== 'finished')
+    if (roll && roll.stage !== 'finished' && roll.stage !== 'cancelled')
       throw refusal(`a roll is under way, and its stage is ${roll.stage}`)
     const name = nameOf(signer.authority)
     if (isConfigurationBehind)
@@ -194,13 +194,15 @@ export class RootRoll {
     const now = clock.now()
     const { roots } = this.#parts
     const [oldRoot, newRoot] = [fromRoot, toRoot].map((id) => roots.find(id)?.authority)
-    const intermediates = oldRoot
-      ? intermediatesBelow(await store.listAuthorities(), oldRoot.certificate)
-      : []
-    const inForce = await store.findInForce(intermediates, now)
+    const authorities = await store.listAuthorities()
+    const below = async (root: Authority | undefined) => {
+      const intermediates = root ? intermediatesBelow(authorities, root.certificate) : []
+      const inForce = await store.findInForce(intermediates, now)
+      return { inForce, keyId: root?.info.skid ?? '' }
+    }
     const trust = newRoot ? await this.rootHolders.find(newRoot.certificate, begunAt) : NOBODY
-    const keyId = oldRoot?.info.skid ?? ''
     const [isCrossed, lostRoot] = [roots.isCrossed(toRoot), roots.lostBy(roll)]
-    return { now, inForce, keyId, isCrossed, lostRoot, ...trust }
+    const facts = { ...(await below(oldRoot)), below: await below(newRoot) }
+    return { now, ...facts, isCrossed, lostRoot, ...trust }
   }
 }

@@ -7,10 +7,12 @@ import { DAY, NOW } from '../helpers/stage.ts'
 const ROLL: RollRecord = { fromRoot: 1, toRoot: 4, stage: 'begun', begunAt: NOW, usedAt: null }
 const USED: RollRecord = { ...ROLL, stage: 'used', usedAt: NOW + 14 * DAY }
 const FINISHED: RollRecord = { ...USED, stage: 'finished' }
+const CANCELLED: RollRecord = { ...ROLL, stage: 'cancelled' }
 const QUIET = {
   now: NOW + 60 * DAY,
   inForce: { total: 0, renewable: 0, names: [], until: null },
   keyId: 'abcd',
+  below: { inForce: { total: 0, renewable: 0, names: [], until: null }, keyId: 'dcba' },
   isCrossed: true,
   lostRoot: undefined,
   lacking: [],
@@ -21,6 +23,7 @@ t.test('what a stage means', async (t) => {
   t.strictSame(rootsAt(ROLL), { signer: 1, anchors: [1, 4] })
   t.strictSame(rootsAt(USED), { signer: 4, anchors: [4, 1] })
   t.strictSame(rootsAt(FINISHED), { signer: 4, anchors: [4] })
+  t.strictSame(rootsAt(CANCELLED), { signer: 1, anchors: [1] })
 })
 
 t.test('each step at each stage', async (t) => {
@@ -35,6 +38,11 @@ t.test('each step at each stage', async (t) => {
     [FINISHED, 'use', wrong('the stage is finished, not begun')],
     [FINISHED, 'back', wrong('the stage is finished, not used')],
     [FINISHED, 'finish', undefined],
+    [ROLL, 'cancel', { stage: 'cancelled', usedAt: null }],
+    [USED, 'cancel', wrong('the stage is used, not begun')],
+    [FINISHED, 'cancel', wrong('the stage is finished, not begun')],
+    [CANCELLED, 'cancel', undefined],
+    [CANCELLED, 'use', wrong('the stage is cancelled, not begun')],
   ] as const)
     for (const isForced of [false, true]) {
       const what = `${step} at ${roll.stage}`
@@ -52,6 +60,14 @@ t.test('what a step waits for, unless it is forced', async (t) => {
     [ROLL, 'use', { now: NOW - DAY }, 'it is possible from 2030-01-15T00:00:00Z'],
     [ROLL, 'use', { now: NOW + 14 * DAY, inForce: held, lacking: ['a'] }, ''],
     [ROLL, 'use', { isCrossed: false }, ''],
+    [ROLL, 'cancel', { now: NOW, inForce: held, lacking: ['a'], lostRoot }, ''],
+    [
+      ROLL,
+      'cancel',
+      { below: { inForce: held, keyId: 'dcba' } },
+      '2 certificates below the new root are in force until 2030-03-12T00:00:00Z, such as a.test, b.test: ' +
+        'renew 1 of them by `gatehouse-certs renew --under dcba`',
+    ],
     [ROLL, 'use', { isCrossed: false, lacking: ['web'] }, 'clients that lack the new root: web'],
     [ROLL, 'use', { lostRoot }, 'it cuts off whoever trusts only CN=Oldest'],
     [
@@ -115,4 +131,14 @@ t.test('which roll says which root signs', async (t) => {
   ] as const)
     t.equal(rollInForce(rolls, { newest, configured }), expected, `${newest} ${configured}`)
   t.equal(rollInForce([], { newest: 1, configured: undefined }), undefined)
+  for (const [configured, expected] of [
+    [undefined, CANCELLED],
+    [1, CANCELLED],
+    [4, undefined],
+  ] as const)
+    t.equal(
+      rollInForce([CANCELLED], { newest: 4, configured }),
+      expected,
+      `cancelled, ${configured}`,
+    )
 })

@@ -94,7 +94,7 @@ const forStep = (action: string) => ({ properties: { action: { const: action } }
 
 const StepSchema = Type.Object(
   {
-    action: Type.Enum(['begin', 'use', 'back', 'finish']),
+    action: Type.Enum(['begin', 'use', 'back', 'finish', 'cancel']),
     ...optional({
       root: PemSchema('begin: the new root in PEM, instead of one that is made here.'),
       key: PemSchema(
@@ -131,7 +131,7 @@ const StepSchema = Type.Object(
 )
 
 const STEP = guarded([403, 409, 422], {
-  summary: 'Begin to roll the root, use the new one, go back, or finish',
+  summary: 'Begin to roll the root, use the new one, go back, finish, or cancel',
   description:
     'For operators, whose key is not limited to names and has the rights `issue` and `revoke`. A step that was ' +
     'taken before is answered by the stage.',
@@ -160,7 +160,8 @@ async function describeRoll({ server }: FastifyRequest): Promise<Static<typeof R
     ...(oldRoot && { from: describeRoot(oldRoot) }),
     ...(newRoot && { to: describeRoot(newRoot) }),
   }
-  if (!roll || !facts) return { stage: 'none', ...roots }
+  if (!roll || !facts || roll.stage === 'cancelled')
+    return { stage: 'none', ...(oldRoot && { from: describeRoot(oldRoot) }) }
   const { names, until, ...counts } = facts.inForce
   const next = nextStep(roll, until)
   return {

@@ -198,7 +198,7 @@ t.test('what belongs to another step is refused, and said where', async (t) => {
     [{ action: 'finish', now: true }, '`action` must be "use".'],
     [{ action: 'back', root: 'x' }, '`action` must be "begin".'],
     [{ action: 'use', cross: false }, '`action` must be "begin".'],
-    [{ action: 'abort' }, '`action` must be one of "begin", "use", "back", "finish".'],
+    [{ action: 'abort' }, '`action` must be one of "begin", "use", "back", "finish", "cancel".'],
     [{}, '`action` is missing.'],
     [{ action: 'begin', roots: 'x' }, '`roots` is not a known member; did you mean `root`?'],
     [{ action: 'begin', root: 'x'.repeat(20_001) }, '`root` must have at most 20000 characters.'],
@@ -438,6 +438,49 @@ t.test(
     const begun = await roll(later, 'begin')
     t.match(begun.body, { stage: 'begun', lostRoot: undefined }, 'the first root has ended')
     t.strictSame(begun.body.from.subject, `CN=Gatehouse ${B}`)
+  },
+)
+
+t.test(
+  'a roll that was begun with a wrong root is cancelled, and leaves nothing behind',
+  async (t) => {
+    const running = await start(t)
+    const files = async () => {
+      const paths = ['/ca/root.pem', '/ca/clients.pem', '/ca/intermediate.pem']
+      return Promise.all(paths.map(async (path) => (await running.app.inject(path)).body))
+    }
+    const chainOf = async (domain: string) => {
+      const { body } = await running.call('POST', '/api/certificate', { domain })
+      return subjectsOf(body.certificate)
+    }
+    const before = await files()
+    await roll(running, 'begin')
+    t.notSame(await files(), before)
+    t.match((await roll(running, 'cancel')).body, {
+      stage: 'none',
+      from: { subject: `CN=Gatehouse ${A}` },
+    })
+    t.match(await roll(running, 'cancel'), { status: 200, body: { stage: 'none' } }, 'again')
+    t.same(await files(), before)
+    t.strictSame(await chainOf('a.test'), ['CN=a.test', SERVERS])
+    for (const step of ['use', 'back', 'finish'])
+      t.match(await roll(running, step), { status: 409, body: { code: 'CERT_ROLL_REFUSED' } }, step)
+
+    t.match(await roll(running, 'begin'), {
+      status: 200,
+      body: { stage: 'begun', to: { subject: `CN=Gatehouse ${A} 3` } },
+    })
+    await roll(running, 'use', { now: true })
+    t.strictSame(await chainOf('b.test'), ['CN=b.test', SERVERS, `${A} 3`])
+    await roll(running, 'back')
+    t.match(await roll(running, 'cancel'), {
+      status: 409,
+      body: {
+        detail: /1 certificates below the new root are in force .* renew --under [0-9a-f]{40}/,
+      },
+    })
+    await roll(running, 'use', { now: true })
+    t.match((await roll(running, 'finish', { force: true })).body, { stage: 'finished' })
   },
 )
 
