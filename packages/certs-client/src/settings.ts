@@ -12,8 +12,7 @@ import {
 } from '@gatehouse/pki'
 import { UsageError } from '@gatehouse/service-kit/program'
 import { PROTOCOLS, parsePort } from '@gatehouse/tls-probe'
-import { Type } from 'typebox'
-import { Check } from 'typebox/schema'
+import { IsDateTime } from 'typebox/format'
 import type { Secret, Source } from './credentials.ts'
 import type { Owner } from './folder.ts'
 import type { ProbeHost } from './served.ts'
@@ -201,31 +200,25 @@ export function readProbe(text: string): ProbeHost {
   )
 }
 
-const DURATION = /^[1-9][0-9]{0,5}[smhd]$/
-/** What the service takes for these options, and how to say it. */
-const FORMS = {
-  issuedBy: [/^[\w.-]{1,64}$/, 'the name of an issuer, such as ca'],
-  lifetime: [DURATION, 'a duration such as 6d or 12h'],
-  spread: [DURATION, 'a duration such as 24h or 7d'],
-  under: [/^[0-9A-Fa-f:]{2,191}$/, 'a key identifier or SHA-256 in hexadecimal'],
-} as const
-type FormOption = keyof typeof FORMS
+/** What the service takes for options, and how to say it. */
+const FORMS = [
+  ['issuedBy', /^[\w.-]{1,64}$/, 'the name of an issuer, such as ca'],
+  ['lifetime', /^[1-9][0-9]{0,5}[smhd]$/, 'a duration such as 6d or 12h'],
+  ['spread', /^[1-9][0-9]{0,5}[smhd]$/, 'a duration such as 24h or 7d'],
+  ['under', /^[0-9A-Fa-f:]{2,191}$/, 'a key identifier or SHA-256 in hexadecimal'],
+] as const
 
-/** Reads the text of an option. @throws UsageError */
-export function readText(name: FormOption, options: Texts<FormOption>): string | undefined {
-  const text = options[name]
-  const [pattern, form] = FORMS[name]
-  if (text === undefined || pattern.test(text)) return text
-  throw new UsageError(`--${kebab(name)} is ${form}`)
+/** Checks the options that have a form. @throws UsageError */
+export function checkForms(options: Texts<(typeof FORMS)[number][0]>): void {
+  for (const [name, pattern, form] of FORMS)
+    if (options[name] !== undefined && !pattern.test(options[name]))
+      throw new UsageError(`--${kebab(name)} is ${form}`)
 }
-
-// No leap second.
-const TimeSchema = Type.String({ format: 'date-time', pattern: 'T\\d\\d:\\d\\d:[0-5]' })
 
 /** Reads the option `--before`: a time, or a day, which begins in UTC. @throws UsageError */
 export function readBefore(text: string | undefined): string | undefined {
   const time = text?.replace(/^[\d-]{10}$/, '$&T00:00:00Z')
-  if (time === undefined || Check(TimeSchema, time)) return time
+  if (time === undefined || IsDateTime(time)) return time
   throw new UsageError('--before is a day or time such as 2027-01-31 or 2027-01-31T00:00:00Z')
 }
 

@@ -61,15 +61,13 @@ export const ISSUANCE_ERRORS = {
   },
   CERT_ROLL_REFUSED: {
     title: 'Step of the roll is not possible now',
-    action:
-      'See `gatehouse-certs ca roll status` for the stage and the next step. `--now` uses the new root at once, `--force` ' +
-      'finishes the roll at once: clients that lack the new root then fail.',
+    action: 'See `gatehouse-certs ca roll status` for the stage and the next step.',
   },
   CERT_ROLL_ROOT: {
     title: 'Root cannot be rolled to or from',
     action:
       'The message says what is wrong. The new root is a valid CA certificate that is signed by itself, with a name and ' +
-      'key of its own, and allows an intermediate below it; its private key has to be sent along.',
+      'key of its own, and allows an intermediate below it. `--root-key` sends its key along, and `--signer-key` that of the old root.',
   },
   CERT_ROOT_KEY_ABSENT: {
     title: 'Root key is not in the store',

@@ -3,10 +3,10 @@ import { UsageError } from '@gatehouse/service-kit/program'
 import type { RollAnswer } from '../service.ts'
 import { kebab } from '../settings.ts'
 import { ask, type CommandOptions, type Io, shortTime } from './certificates.ts'
-import { labelled } from './table.ts'
+import { firstOf, labelled } from './table.ts'
 
-/** Addresses that people are shown. */
-const MAX_ADDRESSES = 5
+/** Addresses, and clients, that people are shown. */
+const MAX_SHOWN = 5
 
 /** The steps, with the options of each. */
 const STEPS = {
@@ -66,10 +66,10 @@ function describeRoll({ stage, from, to, inForce, next, ...roll }: RollAnswer): 
       to && (total === 0 ? '0' : `${total} until ${shortTime(until)}, such as ${names.join(', ')}`),
     'who refuses these': stage === 'finished' && total > 0 && 'whoever trusts only the new root',
     'renew these': isNewUsed && renewable > 0 && `gatehouse-certs renew --under ${from?.keyId}`,
-    'clients that lack the new root': roll.lacking?.join(', '),
+    'clients that lack the new root': firstOf(roll.lacking ?? [], MAX_SHOWN),
     'cut off by the new root': roll.lostRoot && `whoever trusts only ${roll.lostRoot.subject}`,
     'both roots were fetched from':
-      to && [`${fetchedFrom.length} addresses`, ...fetchedFrom.slice(0, MAX_ADDRESSES)].join(', '),
+      to && [`${fetchedFrom.length} addresses`, ...fetchedFrom.slice(0, MAX_SHOWN)].join(', '),
     'not known': to && 'what programs and devices trust that do not say so',
     'next step': next && `${next.action}, from ${shortTime(next.from)}`,
     'not confirmed by': roll.unconfirmed?.join(', '),

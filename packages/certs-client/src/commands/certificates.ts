@@ -14,6 +14,7 @@ import {
 } from '../service.ts'
 import {
   type ConnectionOptions,
+  checkForms,
   kebab,
   type OptionValues,
   readBefore,
@@ -21,10 +22,9 @@ import {
   readKeyType,
   readName,
   readProfile,
-  readText,
   type Texts,
 } from '../settings.ts'
-import { labelled, table } from './table.ts'
+import { firstOf, labelled, table } from './table.ts'
 
 /** The options of these commands, each of which some of them have. */
 export interface CommandOptions
@@ -94,7 +94,7 @@ export function list(_: string, options: CommandOptions, io: Io): Promise<string
 function listCertificates(service: CertService): Promise<Printable> {
   return listing(service.list(), 'There is no certificate that you may see.\n', {
     NAME: ({ domain }) => domain,
-    'MORE NAMES': ({ names }) => others(names),
+    'MORE NAMES': ({ names }) => firstOf(names.slice(1), 1),
     ISSUER: ({ issuer }) => issuer,
     KEY: ({ keyType }) => keyType,
     EXPIRES: ({ notAfter }) => shortTime(notAfter),
@@ -109,7 +109,7 @@ function listCertificates(service: CertService): Promise<Printable> {
 function listFailing(service: CertService): Promise<Printable> {
   return listing(service.failing(), 'Nothing fails that you may see.\n', {
     NAME: ({ names }) => names[0] ?? '',
-    'MORE NAMES': ({ names }) => others(names),
+    'MORE NAMES': ({ names }) => firstOf(names.slice(1), 1),
     ISSUER: ({ issuer }) => issuer,
     EXPIRES: ({ notAfter = 'never issued' }) => shortTime(notAfter),
     'NEXT TRY': ({ nextTryAt }) => shortTime(nextTryAt),
@@ -127,12 +127,6 @@ export async function listing<T>(
   const value = await Array.fromAsync(items)
   const rows = value.map((item) => Object.values(columns).map((cell) => cell(item)))
   return { value, text: rows.length === 0 ? none : table(Object.keys(columns), rows) }
-}
-
-function others(names: readonly string[]): string {
-  const [, first, ...more] = names
-  if (first === undefined) return ''
-  return more.length === 0 ? first : `${first} and ${more.length} more`
 }
 
 /** Writes a time to the minute, in UTC. */
@@ -184,19 +178,12 @@ const OF_MANY = ['caller', 'issuedBy', 'under', 'keyType', 'before', 'spread', '
 
 /** Renews a certificate that is due, tries now what has failed, or renews all that fit the options. @throws UsageError, ClientError */
 export function renew(name: string, options: CommandOptions, io: Io): Promise<string> {
-  const { caller, dryRun, now, wait } = options
-  const scope = {
-    caller,
-    issuer: readText('issuedBy', options),
-    under: readText('under', options),
-    keyType: readKeyType(options.keyType),
-    before: readBefore(options.before),
-  }
-  const spread = readText('spread', options)
+  checkForms(options)
+  const { caller, issuedBy: issuer, under, spread, dryRun, now, wait } = options
+  const before = readBefore(options.before)
+  const scope = { caller, issuer, under, keyType: readKeyType(options.keyType), before }
   if (name === '' && Object.values(scope).every((value) => value === undefined))
-    throw new UsageError(
-      'name a certificate, or --caller, --issued-by, --under, --key-type or --before',
-    )
+    throw new UsageError('renew needs NAME, --caller, --issued-by, --under, --key-type or --before')
   const domain = name === '' ? undefined : nameOf(name, options)
   const ofMany = OF_MANY.find((option) => options[option] !== undefined)
   if (ofMany && (now || wait))

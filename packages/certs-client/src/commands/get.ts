@@ -13,6 +13,7 @@ import { clusterRoot, openSecret, SERVICE_ACCOUNT } from '../secret.ts'
 import type { ActionFor } from '../service.ts'
 import {
   type ConnectionOptions,
+  checkForms,
   kebab,
   readConnection,
   readKeyType,
@@ -22,7 +23,6 @@ import {
   readProbe,
   readProfile,
   readSecretName,
-  readText,
   type Texts,
 } from '../settings.ts'
 
@@ -47,6 +47,7 @@ export async function get(
   process: NodeJS.Process,
   actionFor: ActionFor,
 ): Promise<void> {
+  checkForms(options)
   const profile = readProfile(options.profile)
   const ports = (options.probe ?? []).map(readProbe)
   if (ports.length > 0 && profile === 'client')
@@ -54,7 +55,7 @@ export async function get(
   const request = {
     names: readNames(names, profile),
     keyType: readKeyType(options.keyType),
-    lifetime: readText('lifetime', options),
+    lifetime: options.lifetime,
   }
   const log = createLogger({ level: 'info', format: 'auto', name: 'gatehouse-certs' })
   using stop = stopSignal(process)

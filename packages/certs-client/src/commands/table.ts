@@ -13,6 +13,12 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
   return [head, ...cells].map(line).join('')
 }
 
+/** Names the first of some, and says how many there are more. */
+export function firstOf(names: readonly string[], count: number): string {
+  const more = names.length - count
+  return `${names.slice(0, count).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
+}
+
 export function labelled(values: Readonly<Record<string, string>>): string {
   const width = Math.max(...Object.keys(values).map(({ length }) => length))
   return Object.entries(values)

@@ -117,6 +117,14 @@ next step                       finish, from 2030-02-14 00:00
   }
   const second = await stage(t, { ...USED, lostRoot: root('CN=Oldest') })
   t.match(await second.run('status'), /cut off by the new root +whoever trusts only CN=Oldest\n/)
+  const lacking = 'abcdefg'.split('')
+  for (const [count, shown] of [
+    [5, 'a, b, c, d, e'],
+    [7, 'a, b, c, d, e and 2 more'],
+  ] as const) {
+    const many = await stage(t, { ...USED, lacking: lacking.slice(0, count) })
+    t.match(await many.run('status'), `clients that lack the new root  ${shown}\n`)
+  }
   const finished = await stage(t, {
     ...{ ...USED, inForce: { total: 0, renewable: 0, names: [] }, next: undefined },
   })

@@ -134,7 +134,7 @@ t.test('renew asks ACME clients, and says who never asks', async (t) => {
 t.test('renew refuses options that are wrong, or do not go together', async (t) => {
   const under = 'ab'.repeat(20)
   for (const [name, options, message] of [
-    ['', {}, /^name a certificate, or --caller, --issued-by,/],
+    ['', {}, /^renew needs NAME, --caller, --issued-by,/],
     ['', { keyType: 'rsa1024' }, /^--key-type is one of/],
     ['', { issuedBy: "let's encrypt" }, '--issued-by is the name of an issuer, such as ca'],
     ['', { under: 'zz' }, '--under is a key identifier or SHA-256 in hexadecimal'],

@@ -27,11 +27,11 @@ export async function openNextRoot(
 ): Promise<Authority> {
   if (root === undefined) {
     if (configured)
-      refuseRoot('`ca.root` is your own root: send the new one along as `root`, with its `key`')
-    if (key !== undefined) refuseRoot('there is a `key` without its `root`')
+      refuseRoot('`ca.root` is your own root: send the new one along, with its private key')
+    if (key !== undefined) refuseRoot('there is a private key without its root')
     return createRoot({ commonName: numbered(`${name} Root CA`, roots), now })
   }
-  if (key === undefined) return refuseRoot('the `key` of the new root is missing')
+  if (key === undefined) return refuseRoot('the private key of the new root is missing')
   const next = loadAuthority({ certificate: root, key, now })
   const { certificate, anchor, info, ends } = next
   if (nameOf(next) === '') refuseRoot('the new root has an empty name: give it one')

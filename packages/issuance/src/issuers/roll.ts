@@ -68,12 +68,16 @@ export function nextStep(
   return { action: 'finish', from: Math.max((usedAt ?? begunAt) + FINISHED_AFTER, until ?? 0) }
 }
 
+/** The stages before and after each step, and the cure at another stage. */
 const STAGES = {
-  use: ['begun', 'used'],
-  back: ['used', 'begun'],
-  finish: ['used', 'finished'],
-  cancel: ['begun', 'cancelled'],
+  use: ['begun', 'used', 'begin again'],
+  back: ['used', 'begun', 'there is no way back from there, so begin again'],
+  finish: ['used', 'finished', 'use a new root first'],
+  cancel: ['begun', 'cancelled', 'after use, go back first; after finish, begin again'],
 } as const
+
+/** The commands that do not wait. */
+const FORCED: Partial<Record<RollStep, string>> = { use: 'use --now', finish: 'finish --force' }
 
 /**
  * Decides on a step: the roll as it is then, or `undefined` if it is there already.
@@ -86,11 +90,11 @@ export function stepOf(
   facts: RollFacts,
   isForced: boolean,
 ): Pick<RollRecord, 'stage' | 'usedAt'> | undefined {
-  const [previous, stage] = STAGES[step]
+  const [previous, stage, cure] = STAGES[step]
   if (roll.stage === stage) return undefined
-  if (roll.stage !== previous) throw refusal(`the stage is ${roll.stage}, not ${previous}`)
+  if (roll.stage !== previous) throw refusal(`the stage is ${roll.stage}, not ${previous}: ${cure}`)
   const reasons = isForced ? [] : reasonsAgainst(step, roll, facts)
-  if (reasons.length > 0) throw refusal(reasons.join('; '))
+  if (reasons.length > 0) throw refusal(reasons.join('; '), FORCED[step])
   return { stage, usedAt: step === 'use' ? facts.now : step === 'finish' ? roll.usedAt : null }
 }
 
@@ -128,4 +132,7 @@ function firstOf(clients: readonly string[]): string {
   return `${clients.slice(0, MAX_TOLD).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
-export const refusal = (why: string): IssuanceError => new IssuanceError('CERT_ROLL_REFUSED', why)
+export function refusal(why: string, command?: string): IssuanceError {
+  const action = `\`gatehouse-certs ca roll ${command}\` does not wait: whoever trusts only one of the roots may then fail.`
+  return new IssuanceError('CERT_ROLL_REFUSED', why, command ? { members: { action } } : {})
+}

@@ -97,7 +97,7 @@ export class RootRoll {
   ): Promise<void> {
     const { store } = this.#deps
     const { roll, oldRoot, newRoot, facts } = await this.status()
-    if (!roll || !facts) throw refusal('no roll has begun')
+    if (!roll || !facts) throw refusal('no roll has begun: begin one first')
     const next = stepOf(roll, step, facts, isForced)
     if (next) {
       if (step !== 'finish') await this.#prepare(rootsAt({ ...roll, ...next }).signer)
@@ -161,7 +161,7 @@ export class RootRoll {
     const certificate = [authority.certificate, ...authority.chain.slice(1)]
     if (key !== undefined) return { id, authority: loadAuthority({ certificate, key, now }) }
     const signer = await this.#parts.roots.unlock({ id, authority })
-    const advice = 'send it along as `signerKey`, or begin without a cross certificate'
+    const advice = 'send it along, or begin without a cross certificate'
     return signer ?? refuseRoot(`the key of ${name} is not here: ${advice}`)
   }
 

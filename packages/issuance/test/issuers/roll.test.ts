@@ -27,22 +27,39 @@ t.test('what a stage means', async (t) => {
 })
 
 t.test('each step at each stage', async (t) => {
-  const wrong = (stage: string) => ({ code: 'CERT_ROLL_REFUSED', message: stage })
+  const wrong = (stage: string) => ({
+    ...{ code: 'CERT_ROLL_REFUSED', message: stage },
+    members: undefined,
+  })
   for (const [roll, step, expected] of [
     [ROLL, 'use', { stage: 'used', usedAt: QUIET.now }],
     [ROLL, 'back', undefined],
-    [ROLL, 'finish', wrong('the stage is begun, not used')],
+    [ROLL, 'finish', wrong('the stage is begun, not used: use a new root first')],
     [USED, 'use', undefined],
     [USED, 'back', { stage: 'begun', usedAt: null }],
     [USED, 'finish', { stage: 'finished', usedAt: USED.usedAt }],
-    [FINISHED, 'use', wrong('the stage is finished, not begun')],
-    [FINISHED, 'back', wrong('the stage is finished, not used')],
+    [FINISHED, 'use', wrong('the stage is finished, not begun: begin again')],
+    [
+      FINISHED,
+      'back',
+      wrong('the stage is finished, not used: there is no way back from there, so begin again'),
+    ],
     [FINISHED, 'finish', undefined],
     [ROLL, 'cancel', { stage: 'cancelled', usedAt: null }],
-    [USED, 'cancel', wrong('the stage is used, not begun')],
-    [FINISHED, 'cancel', wrong('the stage is finished, not begun')],
+    [
+      USED,
+      'cancel',
+      wrong('the stage is used, not begun: after use, go back first; after finish, begin again'),
+    ],
+    [
+      FINISHED,
+      'cancel',
+      wrong(
+        'the stage is finished, not begun: after use, go back first; after finish, begin again',
+      ),
+    ],
     [CANCELLED, 'cancel', undefined],
-    [CANCELLED, 'use', wrong('the stage is cancelled, not begun')],
+    [CANCELLED, 'use', wrong('the stage is cancelled, not begun: begin again')],
   ] as const)
     for (const isForced of [false, true]) {
       const what = `${step} at ${roll.stage}`
@@ -112,7 +129,11 @@ t.test('what a step waits for, unless it is forced', async (t) => {
     const decide = (isForced: boolean) =>
       stepOf(roll, step as RollStep, { ...QUIET, ...facts }, isForced)
     if (message === '') t.ok(decide(false), step)
-    else t.throws(() => decide(false), { code: 'CERT_ROLL_REFUSED', message })
+    else {
+      const command = { use: /ca roll use --now` does not/, finish: /ca roll finish --force` does/ }
+      const members = step === 'cancel' ? undefined : { action: Object(command)[step] }
+      t.throws(() => decide(false), { code: 'CERT_ROLL_REFUSED', message, members })
+    }
     t.ok(decide(true), `${step} by force`)
   }
 })

@@ -43,7 +43,7 @@ export const ProblemSchema = Type.Object(
         { description: 'One entry per member that was refused.' },
       ),
     ),
-    action: Type.Optional(Type.String({ description: 'What to do about a failure elsewhere.' })),
+    action: Type.Optional(Type.String({ description: 'What to do in this case.' })),
     requestId: Type.Optional(
       Type.String({ description: 'Finds the cause of a 5xx answer in the log.' }),
     ),

@@ -83,6 +83,15 @@ function nameOf(caller: Principal): string {
   return `${caller.method === 'acme' ? 'device' : caller.method}:${caller.subject}`
 }
 
+/** Refuses who is not an operator with these rights. @throws CertError `CERT_NAME_NOT_ALLOWED` */
+export function requireOperator(request: FastifyRequest, rights: readonly Right[]): void {
+  if (rights.every((right) => isOperatorFor(request, right))) return
+  const action = `Use a key without \`domains\` whose rights include ${rights.join(' and ')}.`
+  throw new CertError('CERT_NAME_NOT_ALLOWED', 'only an operator may do this', {
+    members: { action },
+  })
+}
+
 /** Gives what the log line of a request says of its caller: undefined if the route has no guard, or refused. */
 export function logFields(request: FastifyRequest): { caller: string | undefined } {
   const { proven, optionalPerson, optionalCaller } = request

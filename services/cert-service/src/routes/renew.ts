@@ -18,6 +18,7 @@ import {
   type Issuable,
   mayAll,
   principalOf,
+  requireOperator,
   requireProgram,
 } from '../policy/authorize.ts'
 import { isOperator } from '../policy/rules.ts'
@@ -170,8 +171,7 @@ export function renewalOf(record: CertificateRecord, now: number): number {
 
 async function renewAll(request: FastifyRequest, body: Static<typeof RenewAllSchema>) {
   const { domain, profile = 'server', spread = '0s', dryRun } = body
-  const why = 'only an operator renews many at once: use a key without `domains`'
-  if (!isOperator(principalOf(request))) throw new CertError('CERT_NAME_NOT_ALLOWED', why)
+  requireOperator(request, ['renew'])
   const name = domain === undefined ? undefined : readDomain(domain, profile)
   const isWanted = (record: CertificateRecord) =>
     (!name || isOf(name.profile)(record)) &&

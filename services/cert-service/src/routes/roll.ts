@@ -5,16 +5,12 @@ import type { Authority } from '@gatehouse/pki'
 import { optional } from '@gatehouse/service-kit/config'
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { Right } from '../config/auth.ts'
-import { CertError } from '../errors.ts'
-import { actorOf, isOperatorFor, requireProgram } from '../policy/authorize.ts'
+import { actorOf, requireOperator, requireProgram } from '../policy/authorize.ts'
 import { guarded, TextSchema, TimeSchema } from '../schemas.ts'
 import { UnconfirmedSchema } from './withdraw.ts'
 
 /** Characters of a certificate or key in PEM. */
 const MAX_PEM = 20_000
-/** What the caller of a step has to be allowed to, for whichever name. */
-const RIGHTS: readonly Right[] = ['issue', 'revoke']
 
 /** `GET` and `POST /api/ca/roll`. */
 export const rollRoutes: FastifyPluginAsyncTypebox = async (app) => {
@@ -25,7 +21,7 @@ export const rollRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return describeRoll(request)
   })
   app.post('/api/ca/roll', { onRequest, schema: STEP }, async (request, reply) => {
-    requireOperator(request, RIGHTS)
+    requireOperator(request, ['issue', 'revoke'])
     await take(request, request.body)
     const unconfirmed = [...(await app.store.awaitReplicas())]
     reply.header('cache-control', 'no-store')
@@ -134,16 +130,10 @@ const STEP = guarded([403, 409, 422], {
   summary: 'Begin to roll the root, use the new one, go back, finish, or cancel',
   description:
     'For operators, whose key is not limited to names and has the rights `issue` and `revoke`. A step that was ' +
-    'taken before is answered by the stage.',
+    'taken before is answered by the stage, except `begin`: 409 says that a roll is under way.',
   body: StepSchema,
   response: { 200: RollSchema },
 })
-
-function requireOperator(request: FastifyRequest, rights: readonly Right[]): void {
-  if (rights.every((right) => isOperatorFor(request, right))) return
-  const why = `only an operator rolls the root: use a key without \`domains\` that has the rights ${rights.join(' and ')}`
-  throw new CertError('CERT_NAME_NOT_ALLOWED', why)
-}
 
 async function take(request: FastifyRequest, body: Static<typeof StepSchema>): Promise<void> {
   const { action, root, key, signerKey, cross = true, now, force, forgetKey = false } = body

@@ -190,7 +190,7 @@ t.test('ca roll goes from one root to the next while clients are served', async 
   }
   t.equal(await step('status'), 'none')
   t.equal(await step('begin'), 'begun')
-  t.match(await step('begin'), /CERT_ROLL_REFUSED.*\n.*ca roll status/)
+  t.match(await step('begin'), /CERT_ROLL_REFUSED.*\n.*ca roll status(?!.*--now)/)
   t.match(await step('use'), /CERT_ROLL_REFUSED.*\n.*--now/)
   t.equal(await step('use', '--now'), 'used', 'the client trusts the old root')
   t.equal(await step('back'), 'begun')

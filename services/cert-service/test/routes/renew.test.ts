@@ -146,6 +146,10 @@ t.test('what is refused, and where', async (t) => {
   const web = { authorization: 'APIKey a-key-of-the-web-servers' }
   t.match(await renew({ under: of.root.skid }, web), {
     status: 403,
-    body: { code: 'CERT_NAME_NOT_ALLOWED', detail: /only an operator/ },
+    body: {
+      code: 'CERT_NAME_NOT_ALLOWED',
+      detail: 'only an operator may do this',
+      action: /without `domains`/,
+    },
   })
 })

@@ -177,17 +177,18 @@ t.test('who may roll the root', async (t) => {
     { name: 'web', key: 'a-key-of-web-servers-0', domains: ['*.a.test'] },
   ]
   const running = await start(t, { auth: { psk: { keys } } })
-  for (const [key, read, write] of [
-    ['a-key-of-web-servers-0', 403, 403],
-    ['a-key-that-may-read-0', 200, 403],
-    ['a-key-that-is-not-there', 401, 401],
-    ['a-key-that-may-do-everything', 200, 200],
+  for (const [key, read, write, action] of [
+    ['a-key-of-web-servers-0', 403, 403, /without `domains` whose rights include issue and revoke/],
+    ['a-key-that-may-read-0', 200, 403, /rights include issue and revoke/],
+    ['a-key-that-is-not-there', 401, 401, undefined],
+    ['a-key-that-may-do-everything', 200, 200, undefined],
   ] as const) {
     const headers = { authorization: `APIKey ${key}` }
     const answer = await running.call('GET', '/api/ca/roll', undefined, headers)
     t.equal(answer.status, read, key)
     const body = { action: 'begin' }
-    t.equal((await running.call('POST', '/api/ca/roll', body, headers)).status, write, key)
+    const taken = await running.call('POST', '/api/ca/roll', body, headers)
+    t.match(taken, { status: write, body: { action } }, key)
   }
 })
 
@@ -243,8 +244,8 @@ t.test('a root that cannot be the new one', async (t) => {
     key: toPem('PRIVATE KEY', leaf.key.pkcs8),
   }
   for (const [why, body, detail] of [
-    ['none', {}, '`ca.root` is your own root'],
-    ['no key', { root: pemOf(next).root }, 'the `key` of the new root is missing'],
+    ['none', {}, '`ca.root` is your own root: send the new one along, with its private key'],
+    ['no key', { root: pemOf(next).root }, 'the private key of the new root is missing'],
     ['no root', { key: pemOf(next).key }, '`ca.root` is your own root'],
     ['another key', { ...pemOf(next), key: pemOf(other).key }, 'PKI_CA_KEY_INVALID'],
     ['no key at all', { ...pemOf(next), key: 'x' }, 'PKI_KEY_INVALID'],
