@@ -29,7 +29,7 @@ interface Count {
   failed: number
 }
 
-/** Clients that connect all the time, each on one connection after the other. */
+/** Clients that connect all the time, each on one connection after the other, and none of them two rounds ahead. */
 export class Load implements AsyncDisposable {
   /** A connection counts for the stage in which it began. */
   readonly counts: Count[] = []
@@ -38,6 +38,8 @@ export class Load implements AsyncDisposable {
   readonly #attempts: () => readonly Attempt[]
   /** How often each client has made all connections. */
   readonly #rounds: number[]
+  /** The same when a round was last begun by all. */
+  #start: readonly number[] = []
   readonly #repetition: Promise<unknown>
   #stage: string
   #isOver = false
@@ -60,13 +62,12 @@ export class Load implements AsyncDisposable {
     await this.#repetition
   }
 
-  /** Resolves when each client has made every connection from its beginning. */
+  /** Has all clients begin a round, and resolves when each has made every connection. */
   async passRound(): Promise<void> {
-    const start = [...this.#rounds]
-    // The round that is under way has begun before.
+    this.#start = [...this.#rounds]
+    const start = this.#start
     await until(
-      () =>
-        this.#isOver || this.#rounds.every((rounds, index) => rounds >= (start[index] ?? 0) + 2),
+      () => this.#isOver || this.#rounds.every((rounds, index) => rounds > (start[index] ?? 0)),
     )
   }
 
@@ -79,9 +80,17 @@ export class Load implements AsyncDisposable {
   }
 
   async #repeat(client: TlsClient, index: number): Promise<void> {
-    for (; !this.#isOver; this.#rounds[index] = (this.#rounds[index] ?? 0) + 1)
+    while (!this.#isOver) {
+      const start = this.#start
+      const isCurrent = () => !this.#isOver && start === this.#start
       for (const attempt of this.#attempts())
-        if (canMake(client, attempt)) await this.#make(client, attempt)
+        if (isCurrent() && canMake(client, attempt)) await this.#make(client, attempt)
+      if (!isCurrent()) continue
+      const rounds = (this.#rounds[index] ?? 0) + 1
+      this.#rounds[index] = rounds
+      // Without this, the fastest take all the time of the slowest.
+      await until(() => !isCurrent() || Math.min(...this.#rounds) >= rounds - 1)
+    }
   }
 
   async #make(client: TlsClient, attempt: Attempt): Promise<void> {
