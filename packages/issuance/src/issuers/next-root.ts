@@ -33,6 +33,12 @@ export async function openNextRoot(
   }
   if (key === undefined) return refuseRoot('the private key of the new root is missing')
   const next = loadAuthority({ certificate: root, key, now })
+  requireRoot(next, now)
+  requireDistinct(next, roots)
+  return next
+}
+
+function requireRoot(next: Authority, now: number): void {
   const { certificate, anchor, info, ends } = next
   if (nameOf(next) === '') refuseRoot('the new root has an empty name: give it one')
   if (!anchor?.equals(certificate)) refuseRoot(`${nameOf(next)} is not signed by itself`)
@@ -40,6 +46,11 @@ export async function openNextRoot(
   // Once it has ended, it can neither be used nor replaced.
   if (ends - now < YEAR)
     refuseRoot(`${nameOf(next)} ends at ${toTime(ends)}: it has to last for a year or more`)
+}
+
+/** Requires what tells it from the roots of before, and that it does not permit less. */
+function requireDistinct(next: Authority, roots: readonly StoredAuthority[]): void {
+  const { info } = next
   const limits = limitsOf(next)
   if (limits && !roots.some(({ authority }) => limitsOf(authority) === limits))
     refuseRoot(
@@ -51,7 +62,6 @@ export async function openNextRoot(
     if (authority.info.subjectDer.equals(info.subjectDer))
       refuseRoot(`a root is called ${nameOf(next)} already: give the new one another name`)
   }
-  return next
 }
 
 /** The names that a root permits and excludes; empty if it permits all. */
