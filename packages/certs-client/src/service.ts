@@ -384,7 +384,7 @@ export function orderFailure(order: OrderAnswer, now: number): ClientError {
 }
 
 const UNTRUSTED =
-  /^(CERT_|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT|UNABLE_TO_|ERR_TLS_CERT|INVALID_CA|HOSTNAME_MISMATCH)/
+  /^(CERT_|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT|UNABLE_TO_|ERR_TLS_CERT|INVALID_CA|HOSTNAME_MISMATCH|UNSPECIFIED$)/
 
 /** The root is not to blame for these. */
 const OUT_OF_TIME = { CERT_NOT_YET_VALID: 'is not valid yet', CERT_HAS_EXPIRED: 'has expired' }

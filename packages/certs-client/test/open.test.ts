@@ -1,10 +1,12 @@
 import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { createRoot, toPem } from '@gatehouse/pki'
+import { buildChainPem, createIntermediate, createRoot, parseNameRule, toPem } from '@gatehouse/pki'
 import { systemClock } from '@gatehouse/service-kit/clock'
 import t, { type Test } from 'tap'
 import { DAY, KEY, start } from '../../../services/cert-service/test/helpers/app.ts'
+import { issue } from '../../pki/test/helpers.ts'
 import { openService } from '../src/open.ts'
 import { type ConnectionOptions, readConnection } from '../src/settings.ts'
 
@@ -50,6 +52,23 @@ t.test('TLS is pinned to the root that is named', async (t) => {
   await t.rejects(byAddress.obtain({ domain: 'a.test' }), { name: 'ClientError' }, 'another name')
   for (const file of [join(folder, 'absent.pem'), join(folder, 'api.key')])
     t.throws(() => open({ ca: file }), untrusted)
+})
+
+t.test('an authority that does not permit the name of the service', async (t) => {
+  const { open, folder } = await serve(t)
+  const now = Date.now()
+  const root = await createRoot({ commonName: 'Limited', now })
+  const permitted = [parseNameRule('a.test')]
+  const intermediate = await createIntermediate({ root, commonName: 'Below', now, permitted })
+  const { der, key } = issue(intermediate, ['localhost'], { now })
+  const cert = buildChainPem(der, intermediate.chain)
+  const server = createServer({ cert, key: toPem('PRIVATE KEY', key.pkcs8) })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => void server.close())
+  const ca = join(folder, 'limited.pem')
+  writeFileSync(ca, toPem('CERTIFICATE', root.certificate))
+  const url = `https://localhost:${(server.address() as AddressInfo).port}`
+  await t.rejects(open({ ca, url }).order('7'), { code: 'CERT_CLIENT_UNTRUSTED' })
 })
 
 t.test('a service that is not there', async (t) => {

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -64,7 +64,11 @@ auth: { psk: { key: ${KEY} }, mtls: { callers: [${callers.join()}] } }
 `,
   )
   const clock = join(folder, 'clock')
-  const moveClock = (days: number) => writeFileSync(clock, `+${days}d`)
+  const moveClock = (days: number) => {
+    // Whoever reads it meanwhile finds the whole text.
+    writeFileSync(`${clock}.new`, `+${days}d`)
+    renameSync(`${clock}.new`, clock)
+  }
   moveClock(0)
   const clockEnv = withClockIn(clock)
   const running = serveMain(t, home, [], clockEnv)
