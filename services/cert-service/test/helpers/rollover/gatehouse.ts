@@ -11,7 +11,7 @@ import type { TlsServer } from '../tls-clients/index.ts'
 
 const execute = promisify(execFile)
 /** Names by whose client certificates callers are known to cert-service. */
-export const AGENTS = ['a.agent.test', 'b.agent.test'] as const
+export const AGENTS = ['a.agent.test', 'b.agent.test', 'c.agent.test'] as const
 
 /** Days for which a certificate is valid, of which it is renewed after two thirds. */
 const LEAF_LIFETIME = 60
