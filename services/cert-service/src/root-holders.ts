@@ -58,7 +58,7 @@ function rootHoldersOf({ store, ca, clock }: Pick<FastifyInstance, 'store' | 'ca
       const isLacking = ({ caller, seenAt }: RootHolder) =>
         caller !== '' && seenAt > clock.now() - GONE_AFTER
       return {
-        lacking: holders.filter((it) => isLacking(it) && !isHeld(it)).map(textOf),
+        lacking: holders.filter((holder) => isLacking(holder) && !isHeld(holder)).map(textOf),
         fetchedFrom: holders
           .filter((holder) => !holder.caller && isHeld(holder))
           .map(({ address }) => address),

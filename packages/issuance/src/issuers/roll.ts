@@ -43,18 +43,21 @@ export interface RootTrust {
   readonly fetchedFrom: readonly string[]
 }
 
-/** What a step has to wait for, with who trusts the new root. */
-export interface RollFacts extends RootTrust {
-  readonly now: number
-  /** The certificates below the root from which it rolls. */
+/** What is still below a root. */
+interface RootUse {
   readonly inForce: InForce
-  /** The key identifier of that root, by which `gatehouse-certs renew` finds them. */
+  /** The key identifier of the root, by which `gatehouse-certs renew` finds them. */
   readonly keyId: string
-  /** The same of the root to which it rolls. */
-  readonly below: Pick<RollFacts, 'inForce' | 'keyId'>
-  /** Whether clients that trust only that root accept what the new one signs. */
+}
+
+/** What a step has to wait for: what is below the root from which it rolls, and who trusts the new one. */
+export interface RollFacts extends RootTrust, RootUse {
+  readonly now: number
+  /** What is below the new root. */
+  readonly newRootUse: RootUse
+  /** Whether clients that trust only the old root accept what the new one signs. */
   readonly isCrossed: boolean
-  /** The root before that one, if the new one cuts off whoever trusts only that. */
+  /** The root before the old one, if the new one cuts off whoever trusts only that. */
   readonly lostRoot: Authority | undefined
 }
 
@@ -95,13 +98,14 @@ export function stepOf(
   if (roll.stage !== previous) throw refusal(`the stage is ${roll.stage}, not ${previous}: ${cure}`)
   const reasons = isForced ? [] : reasonsAgainst(step, roll, facts)
   if (reasons.length > 0) throw refusal(reasons.join('; '), FORCED[step])
-  return { stage, usedAt: step === 'use' ? facts.now : step === 'finish' ? roll.usedAt : null }
+  const times = { use: facts.now, back: null, finish: roll.usedAt, cancel: null }
+  return { stage, usedAt: times[step] }
 }
 
 function reasonsAgainst(step: RollStep, roll: RollRecord, facts: RollFacts): readonly string[] {
   const { now, lacking, isCrossed, lostRoot } = facts
   if (step === 'back') return []
-  if (step === 'cancel') return inUse('new', facts.below, now)
+  if (step === 'cancel') return inUse('new', facts.newRootUse, now)
   const { from = now } = nextStep(roll, null) ?? {}
   const isEarly = now < from ? [`it is possible from ${toTime(from)}`] : []
   const isCut = lostRoot ? [`it cuts off whoever trusts only ${nameOf(lostRoot)}`] : []
@@ -112,11 +116,7 @@ function reasonsAgainst(step: RollStep, roll: RollRecord, facts: RollFacts): rea
 }
 
 /** Says which certificates are in force below a root. */
-function inUse(
-  which: 'old' | 'new',
-  { inForce, keyId }: Pick<RollFacts, 'inForce' | 'keyId'>,
-  now: number,
-): readonly string[] {
+function inUse(which: 'old' | 'new', { inForce, keyId }: RootUse, now: number): readonly string[] {
   const { total, renewable, names, until } = inForce
   if (total === 0) return []
   const last = `until ${toTime(until ?? now)}, such as ${names.join(', ')}`

@@ -195,14 +195,14 @@ export class RootRoll {
     const { roots } = this.#parts
     const [oldRoot, newRoot] = [fromRoot, toRoot].map((id) => roots.find(id)?.authority)
     const authorities = await store.listAuthorities()
-    const below = async (root: Authority | undefined) => {
+    const useOf = async (root: Authority | undefined) => {
       const intermediates = root ? intermediatesBelow(authorities, root.certificate) : []
       const inForce = await store.findInForce(intermediates, now)
       return { inForce, keyId: root?.info.skid ?? '' }
     }
     const trust = newRoot ? await this.rootHolders.find(newRoot.certificate, begunAt) : NOBODY
     const [isCrossed, lostRoot] = [roots.isCrossed(toRoot), roots.lostBy(roll)]
-    const facts = { ...(await below(oldRoot)), below: await below(newRoot) }
-    return { now, ...facts, isCrossed, lostRoot, ...trust }
+    const uses = { ...(await useOf(oldRoot)), newRootUse: await useOf(newRoot) }
+    return { now, ...uses, isCrossed, lostRoot, ...trust }
   }
 }

@@ -125,7 +125,7 @@ export class Roots {
   place(authority: Authority): Authority {
     const root = this.issuerOf(authority.certificate)
     if (!root) return authority
-    const [cross] = this.#crossesInForce().filter((cross) => cross.root.id === root.id)
+    const cross = this.#crossInForce(root.id)
     if (!cross) return placeBelow(root.authority, authority)
     const { chain, anchor } = cross.signer.authority
     const issuers = chain.filter((der) => !anchor?.equals(der))
@@ -134,7 +134,7 @@ export class Roots {
 
   /** Whether clients that trust only the root before this one accept what it signs. */
   isCrossed(id: number): boolean {
-    return this.#crossesInForce().some(({ root }) => root.id === id)
+    return this.#crossInForce(id) !== undefined
   }
 
   /**
@@ -142,8 +142,7 @@ export class Roots {
    * as they have one cross certificate alone: GnuTLS accepts none that go on after the second.
    */
   lostBy({ fromRoot, toRoot }: RollRecord): Authority | undefined {
-    const crossOf = (id: number) => this.#crossesInForce().find(({ root }) => root.id === id)
-    return crossOf(toRoot) && crossOf(fromRoot)?.signer.authority
+    return this.isCrossed(toRoot) ? this.#crossInForce(fromRoot)?.signer.authority : undefined
   }
 
   /** Whether a roll has replaced a root, DER: nobody is to trust it any more. */
@@ -168,6 +167,11 @@ export class Roots {
     const record = (await store.listAuthorities()).find((row) => row.id === id)
     const key = record && (await openKey(record, keyring))
     return key && restore(record, key)
+  }
+
+  /** The cross certificate for a root. */
+  #crossInForce(id: number): Cross | undefined {
+    return this.#crossesInForce().find(({ root }) => root.id === id)
   }
 
   #crossesInForce(): readonly Cross[] {

@@ -12,7 +12,7 @@ const QUIET = {
   now: NOW + 60 * DAY,
   inForce: { total: 0, renewable: 0, names: [], until: null },
   keyId: 'abcd',
-  below: { inForce: { total: 0, renewable: 0, names: [], until: null }, keyId: 'dcba' },
+  newRootUse: { inForce: { total: 0, renewable: 0, names: [], until: null }, keyId: 'dcba' },
   isCrossed: true,
   lostRoot: undefined,
   lacking: [],
@@ -81,7 +81,7 @@ t.test('what a step waits for, unless it is forced', async (t) => {
     [
       ROLL,
       'cancel',
-      { below: { inForce: held, keyId: 'dcba' } },
+      { newRootUse: { inForce: held, keyId: 'dcba' } },
       '2 certificates below the new root are in force until 2030-03-12T00:00:00Z, such as a.test, b.test: ' +
         'renew 1 of them by `gatehouse-certs renew --under dcba`',
     ],
