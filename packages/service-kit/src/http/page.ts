@@ -4,8 +4,10 @@ import { html, type SafeHtml } from '@remix-run/html-template'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Language } from './language.ts'
+import { TIME_SCRIPT } from './time.ts'
 
 export { chooseLanguage, LANGUAGES, type Language, languageOf } from './language.ts'
+export { writeClock, writeDay, writeDistance, writeTime } from './time.ts'
 
 /** A document, and its content security policy. */
 export interface Page {
@@ -63,11 +65,12 @@ function policyOf(
   style: string,
   images: string[],
   forms: string[],
-  { script, framedBy }: Pick<Document, 'script' | 'framedBy'>,
+  script: string,
+  framedBy = "'none'",
 ) {
   const sources = `style-src ${style}; img-src ${images.join(' ')}; form-action ${forms.join(' ')}`
-  const run = script === undefined ? '' : `; script-src ${sourceOf(script)}`
-  return `default-src 'none'; ${sources}${run}; frame-ancestors ${framedBy ?? "'none'"}; base-uri 'none'`
+  const run = script === '' ? '' : `; script-src ${sourceOf(script)}`
+  return `default-src 'none'; ${sources}${run}; frame-ancestors ${framedBy}; base-uri 'none'`
 }
 
 /** A scheme alone, since a host of a URL may have a semicolon or a star. What is none is left out. */
@@ -94,11 +97,14 @@ interface Document {
   readonly script?: string | undefined
 }
 
-/** A whole page. */
+/** A whole page. Where it tells times, a script writes them in the zone of the reader. */
 export function pageOf(
   { title, accent, icon, images = [], refresh, formsTo = '', body, language, ...more }: Document,
   { sheet, source }: PageStyle,
 ): Page {
+  // Texts are escaped, so a tag is one of a template.
+  const hasTimes = String(body).includes('<time ')
+  const script = `${hasTimes ? TIME_SCRIPT : ''}${more.script ?? ''}`
   const page = html`<!doctype html>
     <html lang="${language ?? 'en'}">
       <head>
@@ -111,13 +117,17 @@ export function pageOf(
       </head>
       <body>
         ${body}
-        ${more.script === undefined ? '' : html.raw`<script>${more.script}</script>`}
+        ${script === '' ? '' : html.raw`<script>${script}</script>`}
       </body>
     </html>
     `
   const sources = icon === undefined ? ['data:', ...images] : [...images]
   const forms = ["'self'", SCHEME.test(formsTo) ? formsTo : []].flat()
-  return { html: withoutBreaks(page), policy: policyOf(source, sources, forms, more), language }
+  return {
+    html: withoutBreaks(page),
+    policy: policyOf(source, sources, forms, script, more.framedBy),
+    language,
+  }
 }
 
 /** Leaves out the line breaks between tags of templates. A text has no `>` of its own, which is escaped. */

@@ -1,11 +1,10 @@
 import type { IssuedCertificate } from '@gatehouse/cert-store/port'
 import type { Profile, RevocationReason } from '@gatehouse/pki'
-import type { Language, Page } from '@gatehouse/service-kit/pages'
+import { type Language, type Page, writeDistance } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { card } from '../pages/card.ts'
 import { nameHref } from '../pages/links.ts'
 import { plain, say, type Text } from '../pages/say.ts'
-import { whenFromNow } from '../pages/time.ts'
 
 /** The actions of people on the certificates of a name, with what each means for those who use them. */
 const ACTION_TEXTS = {
@@ -110,7 +109,7 @@ export function confirmPage(lang: Language, action: Action, confirmation: Confir
       lang,
       plain(lang, '{domain} is not due yet', { domain }),
       html`
-        <p>${say(lang, notDue, { when: whenFromNow(lang, dueAt, now) })}</p>
+        <p>${say(lang, notDue, { when: writeDistance(lang, dueAt, now) })}</p>
         <p>${say(lang, 'If it must be replaced now, revoke it: the next request gets a new certificate.')}</p>
         ${back}`,
       { tone: 'warn' },

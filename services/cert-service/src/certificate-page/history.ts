@@ -4,13 +4,12 @@ import {
   type PastCertificate,
   type Transition,
 } from '@gatehouse/cert-store/port'
-import type { Language } from '@gatehouse/service-kit/pages'
+import { type Language, writeTime } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { certificateHref } from '../pages/links.ts'
 import { icon, type Tone } from '../pages/notice.ts'
 import { english, say, type Text } from '../pages/say.ts'
 import { issuerText } from '../pages/state.ts'
-import { when } from '../pages/time.ts'
 import { pastStatus } from './status.ts'
 
 export function history(
@@ -36,7 +35,7 @@ export function history(
       tone,
       html`${link}
         <p>${sentence}</p>
-        <p class="muted">${when(lang, notBefore)} – ${when(lang, notAfter)}, ${keyType}, ${issuerText(lang, issuer)}${names}</p>`,
+        <p class="muted">${writeTime(lang, notBefore)} – ${writeTime(lang, notAfter)}, ${keyType}, ${issuerText(lang, issuer)}${names}</p>`,
     )
   })
   const more =
@@ -71,7 +70,7 @@ export function transitions(lang: Language, list: readonly Transition[]): SafeHt
     const accountText = account === null ? '' : html` · ACME <code>${account}</code>`
     return row(
       tone,
-      html`<b>${say(lang, text)}</b> · <code>${actor}</code>${accountText} <span class="muted">${when(lang, time)}</span>`,
+      html`<b>${say(lang, text)}</b> · <code>${actor}</code>${accountText} <span class="muted">${writeTime(lang, time)}</span>`,
     )
   })
   return html`<ul class="past">${rows}</ul>`
@@ -89,7 +88,7 @@ export function activity(lang: Language, entries: readonly AuditRecord[]): SafeH
     return row(
       tone,
       html`<b>${say(lang, text)}</b> · <code>${actor}</code>${from}${times}
-        <span class="muted">${when(lang, time)}${more}</span>`,
+        <span class="muted">${writeTime(lang, time)}${more}</span>`,
     )
   })
   return html`<ul class="past">${rows}</ul>`

@@ -4,7 +4,7 @@ import type { AuditRecord, OrderRecord, Transition } from '@gatehouse/cert-store
 import { profileOf } from '@gatehouse/issuance/request'
 import { attempt } from '@gatehouse/net'
 import { buildChainPem, type Profile, parseCertificate } from '@gatehouse/pki'
-import type { Language, Page } from '@gatehouse/service-kit/pages'
+import { type Language, type Page, writeDistance, writeTime } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { type Done, doneNotice } from '../actions/done.ts'
 import { type Action, actionLinks } from '../actions/page.ts'
@@ -16,7 +16,6 @@ import { notice } from '../pages/notice.ts'
 import { english, plain, say, type Text } from '../pages/say.ts'
 import { issuerText, wayText } from '../pages/state.ts'
 import { page } from '../pages/style.ts'
-import { when, whenFromNow } from '../pages/time.ts'
 import { activity, history, transitions } from './history.ts'
 import { servedPlaces } from './served.ts'
 import { type Around, type Shown, statusNotice } from './status.ts'
@@ -125,7 +124,7 @@ export function orderPage(
       <section class="card facts-card">
         <dl>
           ${namesFact(lang, order.names)}
-          ${fact(say(lang, 'Begun'), when(lang, order.since))}
+          ${fact(say(lang, 'Begun'), writeTime(lang, order.since))}
           ${fact(say(lang, 'Issuer'), issuerText(lang, order.issuer))}
           ${fact(say(lang, 'Key'), order.keyType)}
           ${fact(say(lang, 'Failures in a row'), String(order.failures))}
@@ -169,7 +168,7 @@ function detailsPage(
         </div>
       </div>
       ${body}
-      <footer>${say(lang, 'Times are in UTC.')} ${more}</footer>`,
+      ${more ? html`<footer>${more}</footer>` : ''}`,
   })
 }
 
@@ -190,7 +189,7 @@ function orderState(lang: Language, order: OrderRecord, now: number, link: SafeH
     return notice('bad', say(lang, 'The last order failed.'), why)
   }
   if (order.status === 'pending') {
-    const moments = { step: english(order.step), when: whenFromNow(lang, order.since, now) }
+    const moments = { step: english(order.step), when: writeDistance(lang, order.since, now) }
     const progress = html`<p>${say(lang, UNDER_WAY, moments)}</p>${link}`
     return notice('busy', say(lang, 'An order is under way.'), progress)
   }
@@ -203,7 +202,7 @@ function orderState(lang: Language, order: OrderRecord, now: number, link: SafeH
 function facts({ lang, record, activity = [], now }: CertificateView): SafeHtml {
   const { names, notAfter, renewAt, explanationUrl, isCurrent } = record
   const moment = (time: number, more: SafeHtml | '' = '') =>
-    html`<b>${whenFromNow(lang, time, now)}</b> ${when(lang, time)}${more}`
+    html`<b>${writeDistance(lang, time, now)}</b> ${writeTime(lang, time)}${more}`
   const clientText = record.account ? html`, ${say(lang, 'by its ACME client')}` : ''
   const why = explanationUrl
     ? html` · ${say(lang, 'the CA explains it at {url}', { url: html`<code>${explanationUrl}</code>` })}`
@@ -235,7 +234,7 @@ function details({ lang, record }: CertificateView): SafeHtml {
   const sha256 = hash('sha256', certificate)
   return html`
     <dl>
-      ${fact(say(lang, 'Valid from'), when(lang, notBefore))}
+      ${fact(say(lang, 'Valid from'), writeTime(lang, notBefore))}
       ${fact(say(lang, 'Asked for by'), wayText(lang, record))}
       ${fact(say(lang, 'Issuer'), issuerText(lang, issuer))}
       ${fact(say(lang, 'Key'), csr ? say(lang, '{type}, held by the caller', { type: keyType }) : keyType)}
@@ -283,7 +282,7 @@ function chainLink(lang: Language, text: Text, der: Uint8Array): SafeHtml {
       <dl>
         ${fact(say(lang, 'Subject'), oneLine(subject) || say(lang, 'none: see its names'))}
         ${fact(say(lang, 'Issuer'), oneLine(issuer))}
-        ${fact(say(lang, 'Valid'), html`${when(lang, notBefore)} – ${when(lang, notAfter)}`)}
+        ${fact(say(lang, 'Valid'), html`${writeTime(lang, notBefore)} – ${writeTime(lang, notAfter)}`)}
         ${fingerprintFact(fingerprint256)}
       </dl>
     </li>`

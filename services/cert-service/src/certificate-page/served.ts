@@ -1,10 +1,9 @@
 import type { CertificateRecord, ProbeRecord, ProbeState } from '@gatehouse/cert-store/port'
 import { formatHostPort, parseHost } from '@gatehouse/net'
-import type { Language } from '@gatehouse/service-kit/pages'
+import { type Language, writeTime } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { icon, type Tone } from '../pages/notice.ts'
 import { say, type Text } from '../pages/say.ts'
-import { when } from '../pages/time.ts'
 import type { ServedWord } from '../probe/shown.ts'
 
 const STATES: Readonly<Record<ProbeState | 'notSeen', readonly [tone: Tone, text: Text]>> = {
@@ -39,12 +38,12 @@ export function servedPlaces(
     const labels = [...new Set([protocol, name, host])].filter((label) => label !== address)
     const caller = html`<code>${reporter}</code>`
     const teller = reporter && html` (${say(lang, 'its machine says so, as {caller}', { caller })})`
-    const fetched = { when: when(lang, record.fetchedAt) }
+    const fetched = { when: writeTime(lang, record.fetchedAt) }
     const validity =
       notBefore !== null &&
       notAfter !== null &&
-      html`${when(lang, notBefore)} – ${when(lang, notAfter)}, ${issuer}; `
-    const times = { since: when(lang, since), seen: when(lang, seenAt) }
+      html`${writeTime(lang, notBefore)} – ${writeTime(lang, notAfter)}, ${issuer}; `
+    const times = { since: writeTime(lang, since), seen: writeTime(lang, seenAt) }
     return html`
       <li class="${tone}">${icon(tone)}<div><code>${place}</code> ${labels.join(', ')}${teller}
         <p>${say(lang, text)} ${state === 'older' ? say(lang, RELOAD, fetched) : ''}</p>

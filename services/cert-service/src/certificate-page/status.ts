@@ -5,14 +5,13 @@ import type {
   OrderRecord,
   PastCertificate,
 } from '@gatehouse/cert-store/port'
-import type { Language } from '@gatehouse/service-kit/pages'
+import { type Language, writeDistance, writeTime } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { REASONS } from '../actions/page.ts'
 import { certificateHref } from '../pages/links.ts'
 import { notice, type Tone } from '../pages/notice.ts'
 import { say } from '../pages/say.ts'
 import { stateOf } from '../pages/state.ts'
-import { when, whenFromNow } from '../pages/time.ts'
 
 /** The state of a certificate as its notice has it: how good it is, and in words. */
 type Status = readonly [tone: Tone, said: SafeHtml, more?: SafeHtml | '']
@@ -57,7 +56,7 @@ const COVERED = {
 
 function currentStatus(record: CertificateRecord, around: Around): Status {
   const { lang, order, now, coverage } = around
-  const moments = { when: whenFromNow(lang, record.notAfter, now) }
+  const moments = { when: writeDistance(lang, record.notAfter, now) }
   if (coverage) {
     const sentence = say(lang, record.notAfter > now ? COVERED_LATE : ENDED, moments)
     const tone = coverage === 'caller' ? 'past' : 'warn'
@@ -79,7 +78,7 @@ function currentStatus(record: CertificateRecord, around: Around): Status {
         ? ['warn', say(lang, LATE, moments), lateClient(record, around)]
         : ['busy', say(lang, 'In service, and being renewed.')]
     default: {
-      const renewal = { when: whenFromNow(lang, record.renewAt ?? record.notAfter, now) }
+      const renewal = { when: writeDistance(lang, record.renewAt ?? record.notAfter, now) }
       return ['good', say(lang, 'In service. It renews {when}.', renewal)]
     }
   }
@@ -96,7 +95,7 @@ function lateClient(record: CertificateRecord, { lang, lastSeen, now }: Around):
   const seen =
     lastSeen === undefined
       ? say(lang, ACCOUNT_ENDED, about)
-      : say(lang, LAST_SEEN, { ...about, when: whenFromNow(lang, lastSeen, now) })
+      : say(lang, LAST_SEEN, { ...about, when: writeDistance(lang, lastSeen, now) })
   const asks = renewalInfoReadAt ? '' : say(lang, 'It has never asked when to renew.')
   return html`<p>${seen} ${asks}</p>`
 }
@@ -112,12 +111,12 @@ export function pastStatus(
   const { revokedAt, revocationReason: reason, replacedBy } = record
   if (revokedAt !== null) {
     const why = reason ? html`<p>${say(lang, REASONS[reason])} (<code>${reason}</code>)</p>` : ''
-    return ['bad', say(lang, 'Revoked on {when}.', { when: when(lang, revokedAt) }), why]
+    return ['bad', say(lang, 'Revoked on {when}.', { when: writeTime(lang, revokedAt) }), why]
   }
   if (replacedBy === null) return ['past', say(lang, DELETED)]
   const successor = history.find(({ id }) => id === replacedBy)
   if (!successor) return ['past', say(lang, 'Replaced by a newer one.')]
-  const moments = { when: when(lang, successor.madeAt ?? successor.notBefore) }
+  const moments = { when: writeTime(lang, successor.madeAt ?? successor.notBefore) }
   const link = html`<a href="${certificateHref(successor)}">${say(lang, 'Its replacement')}</a>`
   return ['past', say(lang, 'Replaced by a newer one on {when}.', moments), html`<p>${link}</p>`]
 }

@@ -1,8 +1,7 @@
 import type { CertificateState, Tally } from '@gatehouse/cert-store/port'
-import type { Language } from '@gatehouse/service-kit/pages'
+import { type Language, writeDay } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { plain, say, type Text } from '../pages/say.ts'
-import { dayOf } from '../pages/time.ts'
 
 const DAY = 86_400_000
 const BARS = 14
@@ -51,14 +50,14 @@ export function chart(lang: Language, { renewals, ends, spans }: Summary): SafeH
       count === 0
         ? ''
         : html`<rect class="${tone}" width="100%" y="${percent(1 - (from + count) / most)}" height="${percent(count / most)}"/>`
-    const day = dayOf(lang, spans.starts[i] ?? 0)
-    const from = i === BARS - 1 ? plain(lang, '{day} and later', { day }) : day
-    const title = plain(lang, '{from}: {renewals} renewed, {ends} end without renewal', {
+    const day = writeDay(lang, spans.starts[i] ?? 0)
+    const from = i === BARS - 1 ? say(lang, '{day} and later', { day }) : day
+    const text = say(lang, '{from}: {renewals} renewed, {ends} end without renewal', {
       ...{ from, renewals: total - ending, ends: ending },
     })
     return html`
-      <li title="${title}">
-        <span class="unseen">${title}</span>
+      <li>
+        <span class="detail">${text}</span>
         <span class="count" aria-hidden="true">${total > 0 ? short.format(total) : ''}</span>
         <svg aria-hidden="true">${box('ends', 0, ending)}${box('renewals', ending, total - ending)}</svg>
         <span class="day" aria-hidden="true">${i === 0 ? plain(lang, 'now') : day}</span>

@@ -1,8 +1,7 @@
-import type { Language } from '@gatehouse/service-kit/pages'
+import { type Language, writeClock } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { plain, say } from '../pages/say.ts'
 import { FILTER_NAMES, type Filter, issuerText, shape } from '../pages/state.ts'
-import { clock } from '../pages/time.ts'
 import { countOf, type Summary } from './chart.ts'
 import { hrefOf, isRefreshed, MAX_SEARCH, ORDERS, type View } from './view.ts'
 
@@ -72,7 +71,7 @@ export function controls(lang: Language, view: View, issuers: readonly string[])
 
 /** Says when the page was made, and whether it stays so. */
 export function freshness(lang: Language, view: View, now: number): SafeHtml {
-  const made = say(lang, 'As of {time}.', { time: clock(lang, now) })
+  const made = say(lang, 'As of {time}.', { time: writeClock(lang, now) })
   if (view.search) return html`<p>${made}</p>`
   const isLive = isRefreshed(view)
   const href = hrefOf({ ...view, search: undefined, isLive: !isLive })

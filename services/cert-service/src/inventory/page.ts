@@ -1,6 +1,6 @@
 import type { CertificateRecord, CertificateState, OrderRecord } from '@gatehouse/cert-store/port'
 import { profileOf } from '@gatehouse/issuance/request'
-import type { Language, Page } from '@gatehouse/service-kit/pages'
+import { type Language, type Page, writeDistance, writeTime } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { tabTitle, type VisitorName, who } from '../pages/card.ts'
 import { COPY_SCRIPT, copyText } from '../pages/copy.ts'
@@ -9,7 +9,6 @@ import { notice } from '../pages/notice.ts'
 import { english, plain, say, type Text } from '../pages/say.ts'
 import { issuerText, shape, stateOf } from '../pages/state.ts'
 import { page } from '../pages/style.ts'
-import { when, whenFromNow } from '../pages/time.ts'
 import { chart, type Summary } from './chart.ts'
 import { controls, freshness, type Neighbours, pager, tiles } from './controls.ts'
 import type { SearchQuery } from './search.ts'
@@ -70,7 +69,6 @@ export function inventoryPage(shown: Inventory): Page {
       ${pager(lang, view, neighbours)}
       <footer>
         ${freshness(lang, view, now)}
-        <p>${say(lang, 'Times are in UTC.')}</p>
         <p>${say(lang, 'The API is described at {docs}.', { docs: DOCS })}</p>
       </footer>`,
   })
@@ -112,7 +110,7 @@ function covered({ lang, query, covering, origin, now }: Inventory): SafeHtml | 
       html`<p><a href="${form}">${say(lang, 'Request one')}</a></p>${requestByApi(lang, origin, text)}`,
     )
   }
-  const end = { name, when: whenFromNow(lang, covering.notAfter, now) }
+  const end = { name, when: writeDistance(lang, covering.notAfter, now) }
   const sentence = covering.names.includes(text)
     ? say(lang, '{name} has a valid certificate. It ends {when}.', end)
     : say(lang, '{name} is covered by a wildcard. It ends {when}.', end)
@@ -182,7 +180,7 @@ function listed(lang: Language, listedRow: ListedRow, now: number, query?: Searc
         </span>
         <span class="state">${shape(state)}<span>${outcome}</span></span>
         <span class="until muted">
-          ${record ? when(lang, record.notAfter) : ''}
+          ${record ? writeTime(lang, record.notAfter) : ''}
           <small>${issuerText(lang, (record ?? order)?.issuer ?? '')}</small>
         </span>
       </a>
@@ -200,7 +198,7 @@ function outlook(
   { renewAt, notAfter, account }: CertificateRecord,
   now: number,
 ): SafeHtml {
-  const whenOf = (moment: number) => ({ when: whenFromNow(lang, moment, now) })
+  const whenOf = (moment: number) => ({ when: writeDistance(lang, moment, now) })
   switch (state) {
     case 'due':
       return say(lang, account ? 'Its client is late' : 'Being renewed')
@@ -219,6 +217,6 @@ function outlook(
 
 function nextTry(lang: Language, time: number | null | undefined, now: number): SafeHtml {
   return time && time > now
-    ? say(lang, 'Failing, next try {when}', { when: whenFromNow(lang, time, now) })
+    ? say(lang, 'Failing, next try {when}', { when: writeDistance(lang, time, now) })
     : say(lang, 'Failing')
 }

@@ -1,10 +1,9 @@
 import type { OrderRecord } from '@gatehouse/cert-store/port'
-import { type Language, prose } from '@gatehouse/service-kit/pages'
+import { type Language, prose, writeDistance } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { actionFor } from '../errors.ts'
 import { errorHref } from './links.ts'
 import { english, say } from './say.ts'
-import { whenFromNow } from './time.ts'
 
 /** Says why the last try of an order failed, what to do, and when the next try is. */
 export function failure(lang: Language, order: OrderRecord, now: number): SafeHtml {
@@ -13,10 +12,10 @@ export function failure(lang: Language, order: OrderRecord, now: number): SafeHt
   const action = actionFor(code) ?? 'The log of the service shows the cause.'
   const isLater = nextTryAt !== null && nextTryAt > now
   const next = isLater
-    ? say(lang, 'Next try: {when} at the earliest.', { when: whenFromNow(lang, nextTryAt, now) })
+    ? say(lang, 'Next try: {when} at the earliest.', { when: writeDistance(lang, nextTryAt, now) })
     : say(lang, 'Next try: with the next request for it.')
   return html`
-    <p class="cause">${say(lang, 'Last try failed {when}: {why}', { when: whenFromNow(lang, time, now), why: english(detail) })}</p>
+    <p class="cause">${say(lang, 'Last try failed {when}: {why}', { when: writeDistance(lang, time, now), why: english(detail) })}</p>
     <p>${english(prose(action))} <a href="${errorHref(code)}"><code>${code}</code></a></p>
     <p>${next}</p>`
 }

@@ -10,7 +10,6 @@ export const TEXTS = {
   Copy: ['Kopieren', 'Copier', 'Copiar'],
   Copied: ['Kopiert', 'Copié', 'Copiado'],
   now: ['jetzt', 'maintenant', 'ahora'],
-  'Times are in UTC.': ['Alle Zeiten in UTC.', 'Les heures sont en UTC.', 'Las horas están en UTC.'],
   'Back to the certificates': ['Zurück zu den Zertifikaten', 'Retour aux certificats', 'Volver a los certificados'],
   'Back to {domain}': ['Zurück zu {domain}', 'Retour à {domain}', 'Volver a {domain}'],
   'That API key is not valid.': [

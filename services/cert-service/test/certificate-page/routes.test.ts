@@ -191,7 +191,7 @@ t.test('who did what is for those who may revoke', async (t) => {
   await running.call('GET', '/api/certificate/app.a.test')
   const { said } = await see('/certificates/app.a.test')
   t.match(said, /Recent activity .*Fetched · psk:default · 127\.0\.0\.1 .*Issued · psk:default/)
-  t.match(said, /Last fetched this minute 1 Jan 2030, 00:00 Fetched by psk:default/)
+  t.match(said, /Last fetched this minute 1 Jan 2030, 00:00 UTC Fetched by psk:default/)
   t.notMatch((await see('/certificates/app.a.test', {})).text, /psk:default|Recent activity/)
 })
 

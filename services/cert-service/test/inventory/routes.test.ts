@@ -221,7 +221,7 @@ t.test('no query does harm', async (t) => {
       const { status, text, headers } = await browse(running, 'GET', url, { cookie })
       return (
         [200, 400].includes(status) &&
-        !/<img|<script(?!>\nif \(navigator\.clipboard\))/.test(text) &&
+        !/<img|<script(?!>\nfor \(const time of)/.test(text) &&
         /^[\x20-\x7e]*$/.test(String(headers.refresh ?? ''))
       )
     }),
@@ -289,7 +289,7 @@ t.test('counts are of what a visitor may read', async (t) => {
     )
     t.same(tiles, counts, key)
     t.match(text, 'Ahead, by day', key)
-    t.match(text, bar, key)
+    t.match(text.replace(/<[^>]*>/g, ''), bar, key)
     const ended = await browse(running, 'GET', '/?state=ended', { cookie })
     const current = /<a class="tile[^>]*href="([^"]*)" aria-current="true">/.exec(ended.text)
     t.equal(current?.[1], '/?state=ended', 'a tile filters, and says that it does')
