@@ -262,7 +262,7 @@ t.test('what the guides name exists', async (t) => {
     for (const [file, name] of mentions(/\b(gatehouse_(certs|auth|build)|http_request)_[a-z_]+/g))
       t.ok(known.includes(`'${name.replace(/_(count|bucket)$/, '')}'`), `${file}: ${name}`)
     // A line of the log is some words in lower case.
-    const prose = ['operations', 'monitoring', 'replicas'].map(
+    const prose = ['operations', 'audit-trail', 'monitoring', 'alerts', 'replicas', 'database'].map(
       (name) => readDocument(`docs/${name}.md`).prose,
     )
     const lines = codeOf(prose.flat().join('\n')).filter((code) =>

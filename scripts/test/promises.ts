@@ -498,7 +498,7 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ['A portal for `example.com`', `${FWA}/web/cookies.test.ts: Set-Cookie`],
     ['All of this holds', DEFINITION],
     ['With `scope: domain`, every host', DEFINITION],
-    ['[Sessions](sessions.md#one-cookie-for-a-domain)', DEFINITION],
+    ['[Sessions](cookies.md#one-cookie-for-a-domain)', DEFINITION],
     ['**The store.**', DEFINITION],
     [
       'Claims, tokens and the browser',

@@ -4,10 +4,10 @@ import t from 'tap'
 import { readStories } from '../stories.ts'
 import { ROOT } from './markdown.ts'
 
-/** The files under each heading of docs/architecture.md, in its order. */
+/** The files under each heading of docs/request-path.md, in its order. */
 function documentedStories(): Map<string, string[]> {
-  const text = readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8')
-  const sections = text.split(/^### /m).slice(1)
+  const text = readFileSync(join(ROOT, 'docs/request-path.md'), 'utf8')
+  const sections = text.split(/^## /m).slice(1)
   return new Map(
     sections.map((section) => [
       section.split('\n', 1)[0] ?? '',
@@ -16,7 +16,7 @@ function documentedStories(): Map<string, string[]> {
   )
 }
 
-t.test('the architecture page shows the files of each story in order', async (t) => {
+t.test('the page on requests shows the files of each story in order', async (t) => {
   const documented = documentedStories()
   for (const { title, limit, files } of await readStories()) {
     t.strictSame(documented.get(title), files, `${title}: see npm run stories`)

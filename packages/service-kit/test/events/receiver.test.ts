@@ -66,7 +66,7 @@ t.test('the signature is over the time and the body', (t) => {
 })
 
 t.test('the check of the guide accepts what is signed and recent, and nothing else', async (t) => {
-  const guide = readFileSync(new URL('../../../../docs/monitoring.md', import.meta.url), 'utf8')
+  const guide = readFileSync(new URL('../../../../docs/events.md', import.meta.url), 'utf8')
   const [, code = ''] = /```ts\n(.+?)```/s.exec(guide) ?? []
   const module = `${stripTypeScriptTypes(code)}\nexport { isGenuine }`
   const { isGenuine } = await import(`data:text/javascript,${encodeURIComponent(module)}`)

@@ -11,7 +11,7 @@ import { SHAPES } from '../shapes.ts'
 
 expectWarnings(t, 'check refused')
 
-const { blocks } = readDocument('docs/mcp.md')
+const { blocks } = readDocument('docs/mcp-tools.md')
 const textOf = (info: string, has = '') =>
   blocks.find((block) => block.info === info && block.text.includes(has))?.text ?? ''
 
@@ -164,7 +164,7 @@ t.test('the header of the guide, and lines that read it', async (t) => {
   })
 })
 
-/** As docs/mcp.md says it. */
+/** As docs/mcp-tools.md says it. */
 function isAllowed(told: string, name: string): boolean {
   if (told === '') return true
   const first = told.split(',').find((one) => compilePattern(one.replace(/^!/, ''))(name))

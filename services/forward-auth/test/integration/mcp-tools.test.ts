@@ -214,7 +214,7 @@ async function holdTold(
 t.test('each attempt is tried through every proxy', async (t) => {
   const attempts = Object.keys(ATTEMPTS)
   const pairs = PROXY_NAMES.length * SDKS.length
-  t.equal(attempts.length, 217, 'as docs/mcp.md says')
+  t.equal(attempts.length, 217, 'as docs/mcp-tools.md says')
   t.same(
     attempts.filter((title) => tried.get(title)?.size !== pairs),
     [],

@@ -764,7 +764,7 @@ for (const [name, files] of Object.entries(BELOW_A_PATH)) {
 }
 
 t.test('nginx for Ingress: no upgrade but to WebSockets', async (t) => {
-  const { data } = parse(blockOf('docs/kubernetes.md', 'yaml server-snippet'))
+  const { data } = parse(blockOf('docs/kubernetes-ingress.md', 'yaml server-snippet'))
   const changes: readonly (readonly [string, string])[] = [
     // As ingress-nginx writes it.
     ['proxy_set_header Upgrade $upgrade;', 'proxy_set_header Upgrade $http_upgrade;'],
