@@ -58,7 +58,7 @@ export const QUESTIONS: readonly Question[] = [
   askedAt(
     'thomseddon/traefik-forward-auth/issues/115',
     'How do people sign in once for several domains?',
-    'sessions.md#one-cookie-for-each-host',
+    'cookies.md#cookies',
   ),
   askedAt(
     'kubernetes/ingress-nginx/issues/811',
