@@ -7,7 +7,7 @@ import { noSession } from '../check/challenges.ts'
 import { FwaError } from '../errors.ts'
 import { pageUrl } from '../sites.ts'
 import { problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
-import { appHostOf, isSentTo, type Realm, realmOf } from '../web/realm.ts'
+import { appAuthorityOf, isSentTo, type Realm, realmOf } from '../web/realm.ts'
 import { redirect } from '../web/redirects.ts'
 
 const schemaOf = (format: string, profile: object) => ({
@@ -36,7 +36,7 @@ function visitorOf(request: FastifyRequest, realm: Realm) {
   const { sessions } = request.server
   const { portal, site } = realm
   if (isSentTo(site.authOrigin, request)) return sessions.atSignIn(request, realm)
-  return sessions.atApp(request, { portal, site, ...appHostOf(request) })
+  return sessions.atApp(request, { portal, site, authority: appAuthorityOf(request) })
 }
 
 async function sendProfile(

@@ -265,7 +265,7 @@ export async function decideCheck(appRequest: AppRequest, request: FastifyReques
   const { host, authority } = forwarded
   const sender = {
     request,
-    person: () => server.sessions.atApp(request, { ...appRequest, host, authority }),
+    person: () => server.sessions.atApp(request, { ...appRequest, authority }),
     clientIp: () => server.trust.clientIp(raw),
     now: server.clock.now(),
   }
@@ -273,6 +273,7 @@ export async function decideCheck(appRequest: AppRequest, request: FastifyReques
     const result = await gate.check(forwarded, sender, policyQuery(request))
     const { decision, principal } = result
     const passes = decision.outcome === 'allow' && principal instanceof Visitor
+    if (passes) server.sessions.records.noteHost(principal.session, host.name)
     const settings = gate.providerToken?.isFor(host) ? gate.providerToken : undefined
     const providerToken =
       settings && passes

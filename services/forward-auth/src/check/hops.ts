@@ -186,7 +186,7 @@ export async function answerTicket(
   const isForm = forwarded.kind === 'navigation' && !isRead(forwarded) && to === undefined
   if (isForm && fetchSite !== 'cross-site' && fetchSite !== 'same-site')
     return sendUnsent(check, reply, { isRepeatable: false })
-  if (visitor || (await request.server.sessions.atApp(request, { portal, site, host, authority })))
+  if (visitor || (await request.server.sessions.atApp(request, { portal, site, authority })))
     return isImage
       ? reply.code(403).header('cache-control', 'no-store').send('')
       : sendRedirect(dialect, check, to ?? url, reply)

@@ -91,8 +91,7 @@ class Agents {
     if (!agent) return undefined
     const { records } = this.#app.sessions
     // The session that the agent belongs to is in use, too.
-    for (const session of [agent.session, agent.visitor.session])
-      records.noteUse(session, undefined)
+    for (const session of [agent.session, agent.visitor.session]) records.noteUse(session)
     return agent
   }
 

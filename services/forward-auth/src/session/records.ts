@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { orLate, sleep } from '@gatehouse/net'
 import { LRUCache } from 'lru-cache'
 import type { KeyRing } from '../keys/key-ring.ts'
@@ -86,8 +87,9 @@ export class Records implements SessionFollower {
   /** The uses of sessions that the store does not have yet, and those written before. */
   #uses = new Map<string, Use>()
   #writtenUses = new Map<string, Use>()
-  /** Sessions of the first that came back after a minute, which are written at once. */
-  readonly #returned = new Set<string>()
+  /** Sessions of the first that came back after a minute, or are at another app, which are written at once. */
+  readonly #urgent = new Set<string>()
+  #isWritingUrgent = false
   /** Called when the session with an ID has ended or changed. */
   readonly #watchers = new Map<string, Set<() => void>>()
   #retry: { cancel(): void } | undefined
@@ -284,13 +286,19 @@ export class Records implements SessionFollower {
    * Notes that a session is in use, at an app or at the sign-in pages. That is written once a minute, but the first use
    * after a minute at once: before another instance could take the session for idle.
    */
-  noteUse(session: SessionUse, host: string | undefined): void {
-    const { sid } = session
+  noteUse(session: SessionUse): void {
     const now = this.#store.clock.now()
     const isBack = now - this.lastSeen(session) >= MINUTE
-    this.#note(sid, now, host)
-    // No request waits for the store.
-    if (isBack && this.#returned.add(sid).size === 1) void this.#writeReturned()
+    this.#note(session.sid, now, undefined)
+    if (isBack) this.#writeSoon(session.sid)
+  }
+
+  /** Notes an app that let a session pass. The first time is written at once, so that the person sees it. */
+  noteHost({ sid }: Pick<SessionUse, 'sid'>, host: string): void {
+    if (this.#uses.get(sid)?.hosts.includes(host)) return
+    const writtenHosts = this.#writtenUses.get(sid)?.hosts ?? []
+    this.#note(sid, this.#store.clock.now(), host)
+    if (writtenHosts.length < MAX_HOSTS && !writtenHosts.includes(host)) this.#writeSoon(sid)
   }
 
   /** Returns the time of the last use of a session that this instance knows of. */
@@ -324,22 +332,32 @@ export class Records implements SessionFollower {
     }
   }
 
-  async #writeReturned(): Promise<void> {
-    while (this.#returned.size > 0) {
-      // Those who come meanwhile are written together, next.
-      const sids = [...this.#returned]
+  /** Has the use of a session written. No request waits for the store. */
+  #writeSoon(sid: string): void {
+    this.#urgent.add(sid)
+    if (!this.#isWritingUrgent) void this.#writeUrgent()
+  }
+
+  async #writeUrgent(): Promise<void> {
+    this.#isWritingUrgent = true
+    // What a request notes of a session, when it has been decided too, is written together.
+    await setImmediate()
+    while (this.#urgent.size > 0) {
       const uses = new Map<string, Use>()
-      for (const sid of sids) {
+      for (const sid of this.#urgent) {
         const use = this.#uses.get(sid)
         if (!use) continue
         this.#uses.delete(sid)
-        this.#writtenUses.set(sid, use)
+        const hosts = new Set([...use.hosts, ...(this.#writtenUses.get(sid)?.hosts ?? [])])
+        this.#writtenUses.set(sid, { ...use, hosts: [...hosts].slice(0, MAX_HOSTS) })
         uses.set(sid, use)
       }
+      // Those who come meanwhile are written together, next.
+      this.#urgent.clear()
       // The store has logged a failure, and the next minute writes the rest.
       await this.#write(uses).catch(() => {})
-      for (const sid of sids) this.#returned.delete(sid)
     }
+    this.#isWritingUrgent = false
   }
 
   async #writeUses(): Promise<void> {

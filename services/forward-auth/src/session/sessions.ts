@@ -87,7 +87,7 @@ const REQUIRED = {
   app: ['iss', 'aud', 'sid', 'rev', 'exp'],
 }
 
-type AppHost = Realm & Pick<SiteHost, 'host' | 'authority'>
+type AppHost = Realm & Pick<SiteHost, 'authority'>
 
 /** The result of a sign-in, from which a session is made. */
 export interface NewSession extends Realm {
@@ -121,19 +121,19 @@ export class Sessions {
    */
   async atApp(
     { headers: { cookie }, raw }: FastifyRequest,
-    { portal, site, host, authority }: AppHost,
+    { portal, site, authority }: AppHost,
   ): Promise<Visitor | undefined> {
     const token = cookie && readCookie(cookie, appCookieName(portal, site, authority))
     if (!token) return undefined
     const claims = this.#cachedClaims(token, 'app') ?? (await this.#verify(token, 'app'))
     if (claims?.aud !== audienceAt(site, authority)) return undefined
-    return this.#use(await this.#visitorOf(claims, { portal, site }), host.name, raw)
+    return this.#use(await this.#visitorOf(claims, { portal, site }), raw)
   }
 
   /** The person of the session cookie, at the sign-in host. @throws FwaError as {@link atApp} */
   async atSignIn(request: FastifyRequest, realm: Realm): Promise<Visitor | undefined> {
     const claims = await this.tokenOf(request, realm)
-    return claims && this.#use(await this.#visitorOf(claims, realm), undefined, request.raw)
+    return claims && this.#use(await this.#visitorOf(claims, realm), request.raw)
   }
 
   /** The claims of the session cookie, whether or not its session has ended: a clock may be wrong about that. */
@@ -369,9 +369,9 @@ export class Sessions {
   }
 
   /** Notes the use of a session by a request, unless it may not be used from the address: undefined then. */
-  #use(visitor: Visitor | undefined, host: string | undefined, raw: FastifyRequest['raw']) {
+  #use(visitor: Visitor | undefined, raw: FastifyRequest['raw']) {
     if (!visitor?.isAllowedAt(() => this.#app.trust.clientIp(raw))) return undefined
-    this.records.noteUse(visitor.session, host)
+    this.records.noteUse(visitor.session)
     return visitor
   }
 

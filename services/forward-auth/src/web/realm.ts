@@ -47,10 +47,9 @@ export function isSentTo(origin: string, request: FastifyRequest): boolean {
   return requested === origin || parseOrigin(requested) === origin
 }
 
-/** The host of an app that a request was sent to. No scheme but https has another port without naming it. */
-export function appHostOf(request: FastifyRequest) {
-  const { host = { name: '' }, authority = '' } = request.server.sites.find(hostOf(request)) ?? {}
-  return { host, authority: authority.replace(/:443$/, '') }
+/** The host and port of an app that a request was sent to. No scheme but https has another port without naming it. */
+export function appAuthorityOf(request: FastifyRequest): string {
+  return request.server.sites.find(hostOf(request))?.authority.replace(/:443$/, '') ?? ''
 }
 
 function hostOf({ raw: { headers, socket }, server }: FastifyRequest): string {

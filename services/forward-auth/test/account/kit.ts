@@ -1,6 +1,6 @@
 import type { LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
-import { portalOf, type TestApp, yamlOf } from '../app.ts'
+import { DOMAINS, portalOf, type TestApp, yamlOf } from '../app.ts'
 import { attribute, below, named, text } from '../pages/read.ts'
 import { AUTH, signInUrl, start } from '../portal/kit.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
@@ -32,9 +32,12 @@ export interface Item {
 }
 
 /** A portal with administrators and programs, and another one without. */
-export async function startAccounts(t: Test, admins = ADMINS) {
-  const options = `policies: { admin: ${admins} }, sessions: { admins: admin }, ${CALLERS}`
-  const yaml = yamlOf(portalOf('main', options) + portalOf('other'))
+export async function startAccounts(
+  t: Test,
+  { admins = ADMINS, more = '', domains = DOMAINS } = {},
+) {
+  const options = `policies: { admin: ${admins} }, sessions: { admins: admin }, ${CALLERS}${more}`
+  const yaml = yamlOf(portalOf('main', options) + portalOf('other')).replace(DOMAINS, domains)
   const test = await start(t, { yaml })
   const { app, corp, visitor, log } = test
 

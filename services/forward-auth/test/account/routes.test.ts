@@ -2,8 +2,10 @@ import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { until } from '../../../../scripts/test/until.ts'
 import { textsIn } from '../../src/pages/languages.ts'
+import { SHARED_DOMAIN } from '../app.ts'
 import { bothCookies } from '../helpers/both-cookies.ts'
 import { MAIN, signIn } from '../portal/kit.ts'
+import { SHAPES } from '../shapes.ts'
 import { actionsIn, passes, startAccounts } from './kit.ts'
 
 const en = textsIn('en')
@@ -48,17 +50,33 @@ t.test('the account of a single session has nothing to end but itself', async (t
   t.match(page.body, `href="${MAIN}/logout"`)
 })
 
-t.test('a session shows the apps that it was used at', async (t) => {
-  const test = await startAccounts(t)
-  const ada = await test.person('ada')
-  const cookies = await bothCookies(test, { sub: 'ada' })
-  t.equal(await passes(test, cookies.app), true)
-  await test.clock.advance(MINUTE)
-  const used = async () => (await ada.sessions()).filter(({ isHere }) => !isHere)
-  // It is written once a minute, beside all requests.
-  await until(async () => (await used())[0]?.text.includes('Used atapp.example.com') === true)
-  t.equal((await used()).length, 1)
-})
+t.test(
+  'a session shows the apps that let it pass, at once, and none that refused it',
+  async (t) => {
+    const rules = `rules: [{ hosts: [app.example.com, wiki.example.com], require: signedIn },
+    { hosts: [ops.example.com], require: admin }]`
+    const test = await startAccounts(t, { more: `, ${rules}`, domains: SHARED_DOMAIN })
+    const ada = await test.person('ada')
+    const cookie = await test.signIn('main')
+    const open = async (host: string) =>
+      (await test.check(SHAPES[0]!, { cookie, 'X-Forwarded-Host': host })).statusCode
+    const used = async () => {
+      const all = await ada.sessions()
+      return all.find(({ isHere }) => !isHere)?.text.replace(/.*Used at|End session/g, '')
+    }
+    t.equal(await open('ops.example.com'), 403)
+    t.equal(await used(), '')
+    t.equal(await open('app.example.com'), 200)
+    // The clock stands: what is written is not written by the minute.
+    await until(async () => (await used()) === 'app.example.com')
+    t.equal(await open('wiki.example.com'), 200)
+    t.equal(await open('app.example.com'), 200)
+    t.equal(await open('ops.example.com'), 403)
+    await until(async () => (await used())?.includes('wiki.example.com') === true)
+    t.match(await used(), 'app.example.com')
+    t.notMatch(await used(), 'ops.example.com')
+  },
+)
 
 t.test('people end one of their sessions, all others, or all', async (t) => {
   const test = await startAccounts(t)
@@ -291,7 +309,7 @@ t.test('nobody else ends sessions of others', async (t) => {
 
 t.test('administrators sign in anew where their policy demands it', async (t) => {
   const policy = `{ condition: 'Group("admin")', maxAge: 5m }`
-  const { person, clock, corp } = await startAccounts(t, policy)
+  const { person, clock, corp } = await startAccounts(t, { admins: policy })
   const claims = () => ({ groups: ['admin'], auth_time: clock.now() / 1_000 })
   const [ada, grace] = [await person('ada'), await person('grace', { claims: claims() })]
   t.equal((await grace.open('/sessions')).statusCode, 200)

@@ -1,7 +1,9 @@
 import { copyFileSync, rmSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
+import { setImmediate } from 'node:timers/promises'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
+import { until } from '../../../../scripts/test/until.ts'
 import { type Session, sealSession } from '../../src/session/session.ts'
 import { STATE_FILE } from '../../src/store/sqlite/sqlite-store.ts'
 import {
@@ -362,11 +364,11 @@ t.test('where sessions are seen is written once a minute, and at the end', async
   }
   t.strictSame(await seenAt(), { lastSeen: 0, hosts: [] })
   await here.clock.advance(10 * SECOND)
-  t.strictSame(await seenAt(), { lastSeen: 40 * SECOND, hosts: [HOST] })
+  t.strictSame(await seenAt(), { lastSeen: 40 * SECOND, hosts: [] })
   await here.clock.advance(HOUR / 2)
   t.equal(touches.count, 1, 'nothing is written of nobody')
 
-  for (let i = 0; i < 80; i++) here.records.noteUse(session, `${i}.example.com`)
+  for (let i = 0; i < 80; i++) here.records.noteHost(session, `${i}.example.com`)
   await here.close()
   const again = await startInstance(t, { folder: here.folder, clock: here.clock })
   const [row] = await again.store.listSessions({ portal: 'main' }, 10)
@@ -374,13 +376,47 @@ t.test('where sessions are seen is written once a minute, and at the end', async
   t.equal(row!.hosts.length, 50, 'bounded')
 })
 
+t.test('an app is written at once the first time, with all that come in a turn', async (t) => {
+  const here = await startInstance(t)
+  const touches = countCalls(here, 'touchSessions')
+  const [{ cookie, session }, other] = [await here.begin(), await here.begin()]
+  const hosts = async () => {
+    await here.written()
+    return (await here.store.listSessions({ portal: 'main' }, 10)).map((row) =>
+      row.hosts.toSorted(),
+    )
+  }
+  const pass = async (host: string) => {
+    await here.check(cookie)
+    here.records.noteHost(session, host)
+    await setImmediate()
+    await until(async () => (await hosts()).flat().includes(host))
+  }
+  here.records.noteHost(other.session, HOST)
+  await pass(HOST)
+  t.strictSame(await hosts(), [[HOST], [HOST]])
+  t.equal(touches.count, 1)
+  await pass('b.example.com')
+  t.equal(touches.count, 2)
+  for (let i = 0; i < 10; i++) for (const host of [HOST, 'b.example.com']) await pass(host)
+  t.equal(touches.count, 2, 'and then once a minute')
+  for (let i = 0; i < 80; i++) here.records.noteHost(session, `${i}.example.com`)
+  await until(() => touches.count === 3)
+  await here.written()
+  for (let i = 0; i < 80; i++) here.records.noteHost(session, `${i}.example.com`)
+  await setImmediate()
+  await here.written()
+  t.equal(touches.count, 3, 'a session with so many hosts has none that is new')
+})
+
 t.test('what was seen while the store was away is written later', async (t) => {
   const here = await startInstance(t)
   const { session, cookie } = await here.begin()
   const repair = breakStore(here, 'touchSessions')
   await here.check(cookie)
+  here.records.noteHost(session, HOST)
   await here.clock.advance(2 * MINUTE)
-  here.records.noteUse(session, 'b.example.com')
+  here.records.noteHost(session, 'b.example.com')
   await here.clock.advance(MINUTE)
   repair()
   await here.clock.advance(MINUTE)
