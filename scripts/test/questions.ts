@@ -85,4 +85,44 @@ export const QUESTIONS: readonly Question[] = [
     'How do I replace the root of the private CA without a moment of failure?',
     'root-rollover.md#replace-the-root',
   ),
+  askedAt(
+    'authelia/authelia/issues/2557',
+    'Which paths of Nextcloud do its apps need without a sign-in page?',
+    'recipes.md#an-app-that-can-send-neither',
+  ),
+  askedAt(
+    'immich-app/immich/issues/30869',
+    'Why does the app of Immich stop working behind the sign-in?',
+    'recipes.md#an-app-that-sends-a-header',
+  ),
+  askedAt(
+    'home-assistant/android/issues/1438',
+    'Why does the app of Home Assistant open the browser and never come back?',
+    'recipes.md#an-app-that-shows-the-pages-of-its-server',
+  ),
+  askedAt(
+    'oauth2-proxy/oauth2-proxy/issues/1549',
+    'Why is the CORS preflight of a script refused?',
+    'recipes.md#scripts-of-one-app-that-call-another',
+  ),
+  askedAt(
+    'authelia/authelia/issues/2173',
+    'What can a page do when the session has ended while it was open?',
+    'recipes.md#a-page-whose-session-ends-in-the-background',
+  ),
+  askedAt(
+    'thelounge/thelounge/pull/5060',
+    'Why can I not install the app from the browser?',
+    'recipes.md#apps-that-are-installed-from-the-browser',
+  ),
+  askedAt(
+    'pomerium/pomerium/pull/2203',
+    'Why does a sign-in by SAML in an app behind Gatehouse end at a page that says that nothing was sent?',
+    'recipes.md#forms-that-another-site-sends',
+  ),
+  askedAt(
+    'traefik/traefik/issues/3039',
+    'Do WebSockets work behind the check?',
+    'recipes.md#uploads-streams-and-websockets',
+  ),
 ]

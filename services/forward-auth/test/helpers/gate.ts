@@ -45,6 +45,8 @@ export interface GateOptions {
   /** Members of `server`. Default: proxies on loopback are trusted. */
   readonly server?: object
   readonly changes?: Surroundings['changes']
+  /** Hosts of apps besides those of the examples, for the certificate. */
+  readonly hosts?: readonly string[]
   /** Where the app listens. Default: it is one that tells what reached it. */
   readonly appPort?: number
   /** Whether the proxy listens without TLS. */
@@ -57,7 +59,15 @@ export interface GateOptions {
 export async function startGate(
   t: Test,
   proxy: ProxyName,
-  { yaml = CONFIG, server = {}, changes, appPort, isPlain = false, ...deps }: GateOptions = {},
+  {
+    yaml = CONFIG,
+    server = {},
+    changes,
+    hosts = [],
+    appPort,
+    isPlain = false,
+    ...deps
+  }: GateOptions = {},
 ) {
   const folder = testFolder(t)
   const grpcPort = proxy === 'envoy-grpc' ? await freePort() : undefined
@@ -81,7 +91,7 @@ export async function startGate(
   }
   const gatehouse = await startGatehouse(t, `${yaml}\nserver: ${JSON.stringify(own)}\n`, tell, deps)
   const echo = await startEcho(t)
-  const certificate = await issueCertificate(folder, HOSTS)
+  const certificate = await issueCertificate(folder, [...HOSTS, ...hosts])
   const port = await freePort()
   const ports = { port, gatehousePort: gatehouse.port, grpcPort, appPort: appPort ?? echo.port }
   await PROXIES[proxy].start(t, {
