@@ -94,8 +94,9 @@ export const ACME_ERRORS = {
       'Read the detail, which has the reason of the provider. Run a program by hand, as the same user and with the same environment.',
   },
   ACME_EXTERNAL_ACCOUNT_REQUIRED: {
-    title: 'CA requires an external account',
-    action: 'Get a key identifier and an HMAC key from the CA, and configure them.',
+    title: 'CA requires an external account that it knows',
+    action:
+      'Get a key identifier and an HMAC key from the CA, and configure them as `externalAccount`. Many CAs accept each only once.',
   },
   ACME_INCORRECT_RESPONSE: {
     title: 'CA got a wrong answer to its challenge',
@@ -166,7 +167,8 @@ export const ACME_ERRORS = {
   },
   ACME_UNREACHABLE: {
     title: 'CA cannot be reached',
-    action: 'Read the cause in the log: name resolution, connection, or TLS trust.',
+    action:
+      'Check `directory`, and DNS and network of this machine. A CA with a private root needs `caFile`.',
   },
   ACME_UNSUPPORTED_IDENTIFIER: {
     title: 'CA does not issue for this kind of name',

@@ -1,5 +1,6 @@
 import { attempt, type Clock, sleep } from '@gatehouse/net'
 import { buildCsr, type KeyPair, toPem } from '@gatehouse/pki'
+import { watchFiles } from '@gatehouse/service-kit/files'
 import { printable } from '@gatehouse/service-kit/program'
 import {
   type CertificateRequest,
@@ -34,8 +35,8 @@ const RENEWED_WITHIN = 30 * SECOND
 /** The problem with a folder of another certificate: two clients would replace each other's files for ever. */
 const OTHER =
   'another certificate than requested was here; if another command keeps it here, give one of them another folder'
+/** Even where the service plans its next try for tomorrow: somebody may have removed the cause. */
 const LONGEST_BACKOFF = 5 * MINUTE
-const LONGEST_WAIT = 24 * HOUR
 
 export interface Get {
   readonly request: CertificateRequest
@@ -50,6 +51,8 @@ export interface Get {
   readonly random: () => number
   readonly log: Record<'info' | 'warn' | 'error', (fields: object, message: string) => void>
   readonly signal: AbortSignal
+  /** What it connects with: keys, tokens, roots. After a failure, a change of one is tried at once. */
+  readonly connectionFiles?: readonly string[]
   /** The time to wait for an order, in ms. */
   readonly patienceMs: number
   /** The ports that have to serve what is in place. */
@@ -88,7 +91,6 @@ export async function keepGetting(get: Get): Promise<void> {
   const { clock, log, random, signal } = get
   let failures = 0
   while (!signal.aborted) {
-    let wait: number
     try {
       const placed = await update(get)
       failures = 0
@@ -96,16 +98,25 @@ export async function keepGetting(get: Get): Promise<void> {
         if (!(error instanceof ClientError)) throw error
         log.error(describe(error), 'the certificate is not served')
       })
-      wait = untilNextLook(placed, clock.now(), random)
+      await sleep(clock, untilNextLook(placed, clock.now(), random), signal).catch(() => {})
     } catch (error) {
       if (signal.aborted) return
       if (!(error instanceof ClientError)) throw error
       failures += 1
-      wait = waitAfter(error, failures, random)
+      const wait = waitAfter(error, failures, random)
       log.warn({ ...describe(error), ...inSeconds(wait) }, 'the certificate could not be updated')
+      await sleepUntilChange(get, wait)
     }
-    await sleep(clock, wait, signal).catch(() => {})
   }
+}
+
+/** Sleeps after a failure, at most until a file of the connection changes. */
+async function sleepUntilChange({ clock, signal, connectionFiles = [] }: Get, ms: number) {
+  const change = new AbortController()
+  // A folder that does not exist cannot be watched.
+  const watcher = attempt(() => watchFiles(connectionFiles, () => change.abort()))
+  await sleep(clock, ms, AbortSignal.any([signal, change.signal])).catch(() => {})
+  watcher?.close()
 }
 
 /** Looks whether the servers have read what is in place, new or not. */
@@ -272,14 +283,14 @@ export function untilNextLook(
   return Math.min(usual, renewAt - now + RENEWED_WITHIN * (1 + random()))
 }
 
-/** The milliseconds to wait after so many failures in a row: twice as long each time, at least what the service asks for. */
+/** The milliseconds to wait after so many failures in a row: twice as long each time, or what the service asks for, up to five minutes. */
 export function waitAfter(
   { retryAfterMs = 0 }: Pick<ClientError, 'retryAfterMs'>,
   failures: number,
   random: () => number,
 ) {
   const backoff = Math.min(LONGEST_BACKOFF, SECOND * 2 ** Math.min(failures - 1, 20))
-  const minimum = Math.min(retryAfterMs, LONGEST_WAIT) * (1 + random() / 10)
+  const minimum = Math.min(retryAfterMs, LONGEST_BACKOFF) * (1 + random() / 10)
   return Math.max(backoff * (0.5 + random() / 2), minimum)
 }
 

@@ -17,8 +17,11 @@ interface ServiceContext {
 export function openService(
   { url, caFile, source }: ServiceConnection,
   { clock, log, signal, actionFor, profile }: ServiceContext,
-): CertService & AsyncDisposable & { readonly roots: Roots | undefined } {
-  for (const file of filesOf(source)) warnIfExposed(file, log)
+): CertService &
+  AsyncDisposable & { readonly roots: Roots | undefined; readonly files: readonly string[] } {
+  // Files of tokens are left out: Kubernetes makes them readable within the pod.
+  if (source.kind !== 'token') for (const file of filesOf(source)) warnIfExposed(file, log)
+  const files = [...filesOf(source), ...(caFile === undefined ? [] : [caFile])]
   const roots = caFile === undefined ? undefined : openRoots(caFile, log)
   const fetch = roots ? createTrustingFetch(roots) : createFetch()
   // Issuers of tokens have certificates of their own, which the roots of this service say nothing about.
@@ -26,7 +29,7 @@ export function openService(
   const credentials = openCredentials(source, { fetch: issuerFetch, now: clock.now })
   const service = connect({ url, credentials, fetch, now: clock.now, signal, actionFor, profile })
   const close = async () => void (await Promise.all([fetch.close(), issuerFetch.close()]))
-  return Object.assign(service, { roots, [Symbol.asyncDispose]: close })
+  return Object.assign(service, { roots, files, [Symbol.asyncDispose]: close })
 }
 
 /** Warns of a file with a secret that everybody may read. */
@@ -35,10 +38,10 @@ export function warnIfExposed(file: string, log: ServiceContext['log']): void {
     log.warn({ file }, 'every user of this machine may read this file: chmod 600')
 }
 
-/** The files of keys. Files of tokens are left out: Kubernetes makes them readable within the pod. */
 function filesOf(source: Source): readonly string[] {
   const secrets = [
     source.kind === 'key' && source.key,
+    source.kind === 'token' && source.token,
     source.kind === 'client' && source.clientSecret,
   ]
   return secrets.flatMap((secret) => (secret && 'file' in secret ? secret.file : []))

@@ -2,6 +2,8 @@ import type { X509Certificate } from 'node:crypto'
 import {
   attempt,
   type BoundedFetch,
+  certificateFault,
+  codeOf,
   type FetchAnswer,
   type FetchInit,
   NetError,
@@ -383,9 +385,6 @@ export function orderFailure(order: OrderAnswer, now: number): ClientError {
   })
 }
 
-const UNTRUSTED =
-  /^(CERT_|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT|UNABLE_TO_|ERR_TLS_CERT|INVALID_CA|HOSTNAME_MISMATCH|UNSPECIFIED$)/
-
 /** The root is not to blame for these. */
 const OUT_OF_TIME = { CERT_NOT_YET_VALID: 'is not valid yet', CERT_HAS_EXPIRED: 'has expired' }
 
@@ -401,16 +400,9 @@ function unreachable(error: unknown, now: number): unknown {
     how &&
     `By the clock of this machine, ${toTime(now)}, the certificate of the service ${how}. ` +
       'Set the clock; if it is right, look at the service.'
-  if (UNTRUSTED.test(reason))
+  if (certificateFault(reason) !== undefined)
     return new ClientError('CERT_CLIENT_UNTRUSTED', message, { cause: error, action })
   return new ClientError('CERT_CLIENT_UNREACHABLE', message, { cause: error, isTransient: true })
-}
-
-/** An attempt at several addresses fails with all of their errors. */
-function codeOf(cause: unknown): string {
-  const { code, errors } = Object(cause) as { code?: unknown; errors?: unknown[] }
-  if (typeof code === 'string') return code
-  return errors?.length ? codeOf(errors[0]) : ''
 }
 
 function range(from: number, to: number): number[] {

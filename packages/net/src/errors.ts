@@ -39,7 +39,7 @@ export const NET_ERRORS = {
   },
   NET_FETCH_FAILED: {
     title: 'Request failed',
-    action: 'See the cause in the log: name resolution, connection, TLS trust, or an abort.',
+    action: 'Read why: the name, the connection, or the certificate of the other server.',
   },
 } as const satisfies Record<`NET_${string}`, { title: string; action: string }>
 

@@ -2,6 +2,7 @@ import { lookup as lookupHost } from 'node:dns'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { LookupFunction } from 'node:net'
 import type { buildConnector, Dispatcher } from 'undici'
+import { codeOf, describeConnectionFault } from './connection-faults.ts'
 import { NetError, type NetErrorCode } from './errors.ts'
 import { isLoopback, parseHost } from './host.ts'
 import { type IpAddress, parseIp } from './ip.ts'
@@ -96,8 +97,8 @@ export function createFetch(options: FetchOptions = {}): BoundedFetch {
       if (cause instanceof NetError) throw cause
       if (deadline.aborted)
         throw new NetError('NET_FETCH_TIMEOUT', `${what} took too long`, { cause })
-      const { code, name } = cause as NodeJS.ErrnoException
-      throw new NetError('NET_FETCH_FAILED', `${what} failed: ${code ?? name}`, { cause })
+      const fault = describeConnectionFault(codeOf(cause) || (cause as Error).name)
+      throw new NetError('NET_FETCH_FAILED', `${what} failed: ${fault}`, { cause })
     }
   }
   return Object.assign(boundedFetch, { close: async () => (await agent)?.destroy() })

@@ -2,6 +2,7 @@ export { attempt, parseJson, retryAfterOf } from './answers.ts'
 export { requireCertificates } from './certificates.ts'
 export { type Clock, orAborted, orLate, sleep } from './clock.ts'
 export { type Condition, Congestion } from './congestion.ts'
+export { certificateFault, codeOf, describeConnectionFault } from './connection-faults.ts'
 export {
   CodedError,
   hasCode,

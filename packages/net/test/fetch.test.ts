@@ -246,7 +246,10 @@ t.test('a bounded fetch', async (t) => {
     closed.close()
     const error = await fetch(`http://127.0.0.1:${port}/x?token=hunter2`).catch((error) => error)
     t.ok(error instanceof NetError)
-    t.equal(error.message, `GET http://127.0.0.1:${port}/x failed: ECONNREFUSED`)
+    t.equal(
+      error.message,
+      `GET http://127.0.0.1:${port}/x failed: ECONNREFUSED, nothing listens there`,
+    )
     t.equal(error.cause.code, 'ECONNREFUSED')
   })
 

@@ -79,9 +79,9 @@ class HttpTransport {
 
   /** Reads the directory; it is cached for an hour, or until one of its URLs has moved. */
   directory(signal?: AbortSignal): Promise<Directory> {
-    const { clock, directoryUrl } = this.#options
+    const { clock } = this.#options
     if (!this.#cached || this.#cached.until < clock.now()) {
-      const directory = this.get(directoryUrl, readDirectory)
+      const directory = this.#readDirectory()
       const entry = { directory, until: clock.now() + DIRECTORY_AGE_MS }
       this.#cached = entry
       directory.catch(() => {
@@ -89,6 +89,13 @@ class HttpTransport {
       })
     }
     return orAborted(this.#cached.directory, signal)
+  }
+
+  async #readDirectory(): Promise<Directory> {
+    const response = await this.#fetch(this.#options.directoryUrl, {})
+    // Whoever answers 404 there may be no CA at all.
+    if (response.status >= 400 && response.status !== 404) throw errorOf(response)
+    return readDirectory(response)
   }
 
   /** Gets a resource that needs no signature. @throws AcmeError */

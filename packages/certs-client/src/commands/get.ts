@@ -68,7 +68,7 @@ export async function get(
   const name = isOfClient ? `_client.${encodeURIComponent(domain.text)}` : domain.text
   const connection = trustRootsFile(readConnection(options, process.env), options.caOut, log)
   const service = opened.use(openService(connection, { ...deps, actionFor, profile }))
-  const { roots } = service
+  const { roots, files: connectionFiles } = service
   const chainRoots = roots && openChainRoots({ ...deps, roots, service, file: options.caOut })
   const pkcs12 = pkcs12Of(options, { friendlyName: domain.text, log })
   const companions = { chainRoots, pkcs12 }
@@ -81,6 +81,7 @@ export async function get(
     chainRoots,
     random: Math.random,
     isOwnKey: options.csr === true,
+    connectionFiles,
     ports,
     patienceMs: options.watch ? Infinity : readDuration('--timeout', options.timeout ?? '5m'),
   }

@@ -1,3 +1,4 @@
+import { certificateFault, codeOf, describeConnectionFault } from '@gatehouse/net'
 import { StoreError } from '../errors.ts'
 import type { FailedStatements } from '../failed-statements.ts'
 import type { Connection, Statement } from './connection.ts'
@@ -45,27 +46,20 @@ const REFUSALS: Readonly<Record<string, string>> = {
   '42501': 'the user lacks a right',
 }
 
-const UNTRUSTED =
-  'its certificate is of a CA that is not trusted; `storage.caFile` names that of a private one'
+/** What pg throws without a code. */
+const NO_TLS = 'The server does not support SSL connections'
 
-/** Errors of TLS that last as {@link REFUSALS} do, by their code or, where pg gives none, by their message. */
-const TLS_FAULTS: Readonly<Record<string, string>> = {
-  'The server does not support SSL connections':
-    'it has no TLS; `?sslmode=disable` in its URL does without, in a network that nobody else can read',
-  CERT_HAS_EXPIRED: 'its certificate has expired',
-  CERT_NOT_YET_VALID: 'its certificate is not valid yet',
-  DEPTH_ZERO_SELF_SIGNED_CERT: UNTRUSTED,
-  ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another host name than that of the URL',
-  SELF_SIGNED_CERT_IN_CHAIN: UNTRUSTED,
-  UNABLE_TO_GET_ISSUER_CERT: UNTRUSTED,
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNTRUSTED,
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNTRUSTED,
+/** What is wrong with TLS, which lasts as {@link REFUSALS} do. */
+function tlsFault(error: unknown): string | undefined {
+  if ((error as Error).message === NO_TLS)
+    return 'it has no TLS; `?sslmode=disable` in its URL does without, in a network that nobody else can read'
+  const fault = certificateFault(codeOf(error))
+  return fault && `${fault}; \`storage.caFile\` names the root of a private CA`
 }
 
 export function isRefusal(error: unknown): boolean {
-  const { code, message } = error as NodeJS.ErrnoException
-  const reasons = isServerError(error) ? REFUSALS : TLS_FAULTS
-  return reasons[code ?? message] !== undefined
+  const reason = isServerError(error) ? REFUSALS[error.code] : tlsFault(error)
+  return reason !== undefined
 }
 
 /** Whether the server works, and has no room for one more connection. */
@@ -167,8 +161,8 @@ export function reasonOf(error: unknown): string {
   if (error instanceof StoreError) return error.message.replace(PREFIX, '').replace(/\.$/, '')
   if (isServerError(error))
     return REASONS[error.code] ?? REFUSALS[error.code] ?? `it answers with SQLSTATE ${error.code}`
-  const { code, message } = error as NodeJS.ErrnoException
-  return TLS_FAULTS[code ?? message] ?? code ?? message
+  const code = codeOf(error)
+  return tlsFault(error) ?? (code ? describeConnectionFault(code) : (error as Error).message)
 }
 
 function rejected(error: ServerError): StoreError {

@@ -1,5 +1,6 @@
 import { type ClientRequest, request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
+import { certificateFault, codeOf } from '@gatehouse/net'
 import type { HttpAnswer } from './diagnose.ts'
 
 const TIMEOUT = 10_000
@@ -55,9 +56,10 @@ export function createClient({ address, ca, insecure = false }: ClientOptions = 
 }
 
 function explain(error: NodeJS.ErrnoException, { host, href }: URL): Error {
-  if (!/ISSUER|SELF_SIGNED|LEAF_SIGNATURE/.test(error.code ?? ''))
+  const fault = certificateFault(codeOf(error))
+  if (fault === undefined)
     return new Error(`${href} cannot be asked: ${error.message}`, { cause: error })
-  const text = `${host} has a certificate of an unknown CA (${error.code}): name the CA with --ca ca.pem`
+  const text = `${host}: ${fault} (${error.code}); --ca FILE names a CA of your own`
   return new Error(text, { cause: error })
 }
 

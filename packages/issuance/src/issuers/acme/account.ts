@@ -115,7 +115,11 @@ export class AcmeAccount {
     }
     const limited = { issuer: name, directory: directoryOf(directory) }
     await limits.admitAccount(limited)
-    const { url } = await transport.send(newAccount(key, request), { key }, signal)
+    const { url } = await transport
+      .send(newAccount(key, request), { key }, signal)
+      .catch((error) => {
+        throw externalAccount ? bindingError(error) : error
+      })
     await limits.registered(limited)
     log.info({ issuer: name, accountUrl: url }, 'an account was registered at the CA')
     await store.saveAccount({ ...record, url, contact: email ?? null })
@@ -167,3 +171,15 @@ export class AcmeAccount {
 
 const contactUrls = (email: string | undefined): string[] =>
   email === undefined ? [] : [`mailto:${email}`]
+
+/** CAs have several types for an external account that they do not know (RFC 8555 section 7.3.4). */
+function bindingError(error: unknown): unknown {
+  if (!(error instanceof AcmeError)) return error
+  const { code, message, problem } = error
+  if (code !== 'ACME_UNAUTHORIZED' && code !== 'ACME_MALFORMED') return error
+  return new AcmeError('ACME_EXTERNAL_ACCOUNT_REQUIRED', message, {
+    cause: error,
+    ...(problem && { problem }),
+    isDecision: true,
+  })
+}
