@@ -11,7 +11,13 @@ import t, { type Test } from 'tap'
 import { parse, stringify } from 'yaml'
 import { startServer } from '../../../../packages/identity-providers/test/stand-ins/server.ts'
 import { createTestCa } from '../../../../scripts/test/certificates.ts'
-import { type Block, blockOf, codeOf, readDocument, tableRows } from '../../../../scripts/test/markdown.ts'
+import {
+  type Block,
+  blockOf,
+  codeOf,
+  readDocument,
+  tableRows,
+} from '../../../../scripts/test/markdown.ts'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import type { Ask } from '../helpers/client.ts'
 import { CONFIG, type Gate, type GateOptions, startGate } from '../helpers/gate.ts'
