@@ -22,8 +22,9 @@ import { PROGRAM as AUTH } from '../services/forward-auth/src/cli/program.ts'
 import { ForwardAuthSchema } from '../services/forward-auth/src/config/schema.ts'
 import { FWA_ERRORS, STATUS_OF } from '../services/forward-auth/src/errors.ts'
 import { describeApi as describeAuthApi } from '../services/forward-auth/src/openapi.ts'
+import { anchorOf } from './reference/anchors.ts'
 import { valuesSchema } from './reference/chart.ts'
-import { renderCommands } from './reference/commands.ts'
+import { contentsOf, renderCommands } from './reference/commands.ts'
 import { renderReference } from './reference/configuration.ts'
 import { jsonSchemaOf } from './reference/json-schema.ts'
 import { renderProxies, renderProxyHeaders } from './reference/proxies.ts'
@@ -120,8 +121,9 @@ function configurationPage(service: string, schema: Parameters<typeof renderRefe
 }
 
 function commandLinePage(): string {
-  const programs = [renderCommands(programSyntax(CERTS)), renderCommands(programSyntax(AUTH))]
-  return `# Command line\n\n${programs.join('\n')}`
+  const programs = [programSyntax(CERTS), programSyntax(AUTH)]
+  const contents = programs.map(contentsOf).join('\n')
+  return `# Command line\n\n${contents}\n\n${programs.map(renderCommands).join('\n')}`
 }
 
 function toJson(document: object): string {
@@ -130,15 +132,16 @@ function toJson(document: object): string {
 
 function errorsPage(): string {
   const sections = ERRORS.map(([heading, table]) => {
-    const rows = Object.entries(table)
+    const blocks = Object.entries(table)
       .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(
-        ([code, { status, title, action }]) =>
-          `| \`${code}\` | ${status ?? ''} | ${title} | ${action} |`,
-      )
-    return `## ${heading}\n\n| code | status | what it means | what to do |\n| --- | --- | --- | --- |\n${rows.join('\n')}\n`
+      .map(([code, { status, title, action }]) => {
+        const meaning = status === undefined ? title : `${status}: ${title}`
+        return `### \`${code}\`\n\n${meaning}\n\n${action}\n`
+      })
+    return `## ${heading}\n\n${blocks.join('\n')}`
   })
-  return `# Errors\n\nOn the wire every error is \`application/problem+json\` (RFC 9457) with one of these codes; in logs and on the\ncommand line the same codes appear. Codes are stable. \`type\` of a problem links to the row of its code on the\npage \`/errors\` that each service has.\n\n${sections.join('\n')}`
+  const contents = ERRORS.map(([heading]) => `- [${heading}](#${anchorOf(heading)})`).join('\n')
+  return `# Errors\n\nOn the wire every error is \`application/problem+json\` (RFC 9457) with one of these codes; in logs and on the\ncommand line the same codes appear. Codes are stable. \`type\` of a problem links to its code on the\npage \`/errors\` that each service has. Each code has the status of the answer, what it means, and what to do.\n\n${contents}\n\n${sections.join('\n')}`
 }
 
 if (import.meta.main) {

@@ -20,6 +20,7 @@ import {
   tableRows,
 } from './markdown.ts'
 import { startPostgres } from './postgres.ts'
+import { settingsOf } from './reference-pages.ts'
 
 const read = (file: string) => readFileSync(join(ROOT, file), 'utf8')
 const GUIDES = readDocuments('{*,docs/*,docs/providers/*}.md')
@@ -330,24 +331,19 @@ t.test('what the guides name exists', async (t) => {
   })
 
   t.test('keys of the configuration', async (t) => {
-    const reference = ['cert-service', 'forward-auth'].map((name) =>
-      read(`docs/reference/${name}.md`),
-    )
-    const rows = tableRows(reference.join('\n').split('\n'))
+    const settings = ['cert-service', 'forward-auth'].flatMap(settingsOf)
     const known = new Set(
-      rows.flatMap(([key = '', type = '']) => {
-        const [path = ''] = codeOf(key)
+      settings.flatMap(({ key, type }) => {
         const [, twin] = /or `(\w+File)`/.exec(type) ?? []
-        return twin === undefined ? [path] : [path, path.replace(/\w+$/, twin)]
+        return twin === undefined ? [key] : [key, key.replace(/\w+$/, twin)]
       }),
     )
     // A mapping that occurs again is shown where it occurs first.
-    for (const [key = '', type = ''] of rows) {
+    for (const { key, type } of settings) {
       const [, first] = /, as `([^`]+)`/.exec(type) ?? []
-      const [path = ''] = codeOf(key)
       if (first)
         for (const other of [...known])
-          if (other.startsWith(first)) known.add(path + other.slice(first.length))
+          if (other.startsWith(first)) known.add(key + other.slice(first.length))
     }
     const sections = [...known].filter((key) => /^\w+$/.test(key)).join('|')
     const pattern = new RegExp(`^(${sections})(\\[\\])?\\.[\\w.[\\]]+`)

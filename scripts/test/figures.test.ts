@@ -7,6 +7,7 @@ import { caLimitsOf } from '../../packages/issuance/src/limits/ca-limits.ts'
 import type { IssuerConfig } from '../../packages/issuance/src/options/issuers.ts'
 import { GRACE_MS } from '../../packages/service-kit/src/run-app.ts'
 import { codeOf, ROOT, readDocument, readDocuments, tableRows } from './markdown.ts'
+import { settingsOf, statusOfCodes } from './reference-pages.ts'
 
 const read = (file: string) => readFileSync(join(ROOT, file), 'utf8')
 const namesIn = (pattern: string) =>
@@ -30,12 +31,8 @@ t.test('the table of metrics has every metric of both services, and no other', (
 })
 
 /** Defaults by the keys of the reference. */
-function defaultsOf(service: string): Map<string, string> {
-  const rows = tableRows(readDocument(`docs/reference/${service}.md`).prose)
-  return new Map(
-    rows.map(([key = '', , value = '']) => [codeOf(key)[0] ?? '', codeOf(value)[0] ?? '']),
-  )
-}
+const defaultsOf = (service: string): Map<string, string> =>
+  new Map(settingsOf(service).map(({ key, fallback }) => [key, fallback]))
 
 t.test('defaults that the guides tell are those of the reference', (t) => {
   const defaults = {
@@ -183,8 +180,7 @@ t.test('images, archives and the bench give new objects as much memory', (t) => 
 })
 
 t.test('a status beside an error code is the status of that error', (t) => {
-  const rows = tableRows(readDocument('docs/reference/errors.md').prose)
-  const statuses = new Map(rows.map(([code = '', status = '']) => [codeOf(code)[0] ?? '', status]))
+  const statuses = statusOfCodes()
   let found = 0
   for (const { file, prose } of readDocuments('{*,docs/*}.md'))
     for (const [, status = '', code = ''] of prose

@@ -8,6 +8,7 @@ import { parse, stringify } from 'yaml'
 import { explain } from '../../services/forward-auth/src/cli/explain.ts'
 import { loadForwardAuthConfig } from '../../services/forward-auth/src/config/load.ts'
 import { ROOT, readDocuments } from './markdown.ts'
+import { statusOfCodes } from './reference-pages.ts'
 
 const LAST = 'When it does not work'
 /** In italics, and not from the doctor. */
@@ -18,7 +19,7 @@ const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
 const sectionsOf = (text: string): string[] => text.split(/^## /m).slice(1)
 const titleOf = (section: string): string => section.split('\n', 1)[0] ?? ''
 
-const CODES = new Set(read('docs/reference/errors.md').match(/(?<=^\| `)[A-Z_]+(?=`)/gm))
+const CODES = statusOfCodes()
 /** Sentences of the doctor, in the parts between what differs from case to case. */
 const SENTENCES = [
   ...read('services/forward-auth/src/doctor/diagnose.ts').matchAll(/`([^`]+)\.`|'([^']+)\.'/g),

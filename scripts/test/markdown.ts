@@ -1,5 +1,6 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { anchorOf } from '../reference/anchors.ts'
 
 export const ROOT = join(import.meta.dirname, '../..')
 
@@ -76,10 +77,7 @@ export function anchorsOf({ prose }: Document): string[] {
   return prose.flatMap((line) => {
     const [, heading] = /^#+ (.+)$/.exec(line) ?? []
     if (heading === undefined) return []
-    const slug = heading
-      .toLowerCase()
-      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
-      .replaceAll(' ', '-')
+    const slug = anchorOf(heading)
     const count = seen.get(slug) ?? 0
     seen.set(slug, count + 1)
     return [count === 0 ? slug : `${slug}-${count}`]

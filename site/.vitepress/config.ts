@@ -104,6 +104,9 @@ export default defineConfig({
     if (file === undefined) return
     page.description = summaryOf(file).slice(0, 200)
     if (file === 'README.md') page.frontmatter.pageClass = 'start'
+    // Its contents are at its top, and each key is a heading.
+    if (file.startsWith('docs/reference/'))
+      Object.assign(page.frontmatter, { pageClass: 'reference', outline: 2 })
   },
   transformHtml: (html, _id, { page }) =>
     withPolicy(page === '404.md' ? html.replace('<div id="app"></div>', `$&${NOT_FOUND}`) : html),

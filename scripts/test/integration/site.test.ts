@@ -30,6 +30,8 @@ const KINDS = [
   'docs/traefik.html',
   'docs/comparison.html',
   'docs/reference/errors.html',
+  'docs/reference/forward-auth.html',
+  'docs/reference/command-line.html',
   'nothing.html',
 ]
 
@@ -144,6 +146,66 @@ async function violations(tab: Awaited<ReturnType<typeof browser.newPage>>): Pro
   return tab.evaluate(`axe.run().then(({ violations }) =>
     violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ': ' + html)))`)
 }
+
+/** The texts of a page, but for blocks of code, and those of which a part is outside of the window or cut off by a box. */
+const TEXTS = `(() => {
+  const hidden = []
+  let count = 0
+  const walker = document.createTreeWalker(document.querySelector('.vp-doc'), NodeFilter.SHOW_TEXT)
+  while (walker.nextNode()) {
+    const { currentNode: text } = walker
+    if (!text.data.trim() || text.parentElement.closest('[class*=language-], .header-anchor')) continue
+    let [left, right] = [0, document.documentElement.clientWidth]
+    for (let box = text.parentElement; box; box = box.parentElement) {
+      if (getComputedStyle(box).overflowX === 'visible') continue
+      const bounds = box.getBoundingClientRect()
+      left = Math.max(left, bounds.left)
+      right = Math.min(right, bounds.right)
+    }
+    const range = document.createRange()
+    range.selectNodeContents(text)
+    const rects = [...range.getClientRects()]
+    const isVisible = rects.length > 0 && rects.every((rect) => rect.left >= left - 1 && rect.right <= right + 1)
+    count += 1
+    if (!isVisible) hidden.push(text.data.trim())
+  }
+  return { count, hidden, width: document.documentElement.scrollWidth, height: document.documentElement.scrollHeight }
+})()`
+
+interface Texts {
+  readonly count: number
+  readonly hidden: readonly string[]
+  readonly width: number
+  readonly height: number
+}
+
+for (const [width, height] of [
+  [360, 38_000],
+  [1280, 27_000],
+  [1920, 26_000],
+] as const)
+  t.test(`the reference can be read, ${width} pixels wide`, async (t) => {
+    const { tab, close } = await open({ viewport: { width, height: 900 } })
+    for (const page of ['cert-service', 'forward-auth', 'errors', 'command-line']) {
+      await tab.goto(`${origin()}docs/reference/${page}.html`)
+      await tab.locator('h1').waitFor()
+      const texts = (await tab.evaluate(TEXTS)) as Texts
+      t.ok(texts.count > 300, `${page} has ${texts.count} texts`)
+      t.strictSame(texts.hidden, [], `${page}: all of them are there without scrolling sideways`)
+      t.ok(texts.width <= width, `${page} does not scroll sideways`)
+      t.ok(texts.height <= height, `${page} is ${texts.height} pixels high`)
+    }
+    await close()
+  })
+
+t.test('a text that is cut off, or outside of the window, is found', async (t) => {
+  const { tab, close } = await open({ viewport: { width: 360, height: 900 } })
+  await tab.setContent(`<div class="vp-doc"><p>here</p><p style="margin-left: 350px; white-space: nowrap">outside</p>
+    <div style="overflow-x: auto"><table><tr><td style="min-width: 340px">key</td><td>cut off</td></tr></table></div></div>`)
+  const texts = (await tab.evaluate(TEXTS)) as Texts
+  t.match(texts, { count: 4, hidden: ['outside', 'cut off'] })
+  await close()
+})
 
 for (const [colorScheme, width] of [
   ['light', 360],
