@@ -276,6 +276,11 @@ t.test(
   },
 )
 
+t.test('a homelab: who has signed in sees the certificates, without a group', async (t) => {
+  const { rules } = read('docker/homelab/cert-service.yaml')
+  t.match(rules, [{ people: 'anyone', names: ['*'], rights: ['read'] }])
+})
+
 t.test('a homelab: the proxy is believed by its name, and started first', async (t) => {
   const { services }: ComposeFile = read(HOMELAB)
   t.strictSame(read('docker/homelab/forward-auth.yaml').server.trustedProxies, ['traefik'])

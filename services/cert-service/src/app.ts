@@ -15,7 +15,7 @@ import {
   trust,
 } from '@gatehouse/service-kit/http'
 import { draining, loops, reload } from '@gatehouse/service-kit/lifecycle'
-import { errorReference, languageOf, sendPage } from '@gatehouse/service-kit/pages'
+import { errorReference, sendPage } from '@gatehouse/service-kit/pages'
 import {
   type Logger,
   type Metrics,
@@ -68,7 +68,7 @@ import { SECURITY_SCHEMES } from './schemas.ts'
 import { clockOf, type StoreOptions, store } from './store.ts'
 import { VERSION } from './version.ts'
 import { signInRoutes } from './visitors/routes.ts'
-import { visitors } from './visitors/visitors.ts'
+import { readerOf, visitors } from './visitors/visitors.ts'
 
 const BODY_LIMIT = 64 * 1024
 const REQUEST_TIMEOUT = 30_000
@@ -221,7 +221,7 @@ async function registerHttp(app: FastifyInstance, deps: AppDeps): Promise<void> 
 }
 
 function sendProblemPage(problem: Problem, request: FastifyRequest, reply: FastifyReply) {
-  return sendPage(reply, problem.status, problemPage(languageOf(request), problem))
+  return sendPage(reply, problem.status, problemPage(readerOf(request), problem))
 }
 
 async function registerApi(

@@ -21,7 +21,7 @@ export interface Page {
 export interface PageContent {
   readonly title: string
   /** Shown at the end of the top bar. */
-  readonly bar?: SafeHtml
+  readonly bar?: SafeHtml | ''
   readonly main: SafeHtml
   /** Default: English, for every reader. */
   readonly language?: Language | undefined
@@ -148,8 +148,8 @@ export function pagesIn(css: string): (content: PageContent) => Page {
   return ({ title, bar, main, language, script }) => {
     const body = html`
       <header class="bar">
-        <span class="brand">
-          <svg viewBox="0 0 24 24" aria-hidden="true"><path d="${GATE}"/></svg>Gatehouse</span>
+        <a class="brand" href="/">
+          <svg viewBox="0 0 24 24" aria-hidden="true"><path d="${GATE}"/></svg>Gatehouse</a>
         ${bar}
       </header>
       <main>${main}</main>`

@@ -4,7 +4,7 @@ import { html, type SafeHtml } from '@remix-run/html-template'
 import type { FastifyReply } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { Check } from 'typebox/schema'
-import { card, toInventory } from '../pages/card.ts'
+import { card, type Reader, toInventory } from '../pages/card.ts'
 import { orderHref } from '../pages/links.ts'
 import { notice } from '../pages/notice.ts'
 import { plain, say } from '../pages/say.ts'
@@ -87,7 +87,8 @@ function underWay(lang: Language, { order }: Done): SafeHtml | '' {
 }
 
 /** The page that tells what was done, for those who may do it but not see the certificate. */
-export function donePage(lang: Language, done: Done): Page {
+export function donePage(reader: Reader, done: Done): Page {
+  const { lang } = reader
   const body = html`${doneNotice(lang, done)}${toInventory(lang)}`
-  return card(lang, plain(lang, 'Done'), body)
+  return card(reader, plain(lang, 'Done'), body)
 }

@@ -1,7 +1,7 @@
 import { profileOf } from '@gatehouse/issuance/request'
 import type { Language, Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import { card, fact, toInventory } from '../pages/card.ts'
+import { card, fact, type Reader, toInventory } from '../pages/card.ts'
 import { nameHref, orderHref } from '../pages/links.ts'
 import { notice } from '../pages/notice.ts'
 import { english, plain, say } from '../pages/say.ts'
@@ -11,10 +11,11 @@ import { actionLinks } from './page.ts'
 
 /** Shows what a request would lead to. @param confirm - the form that makes the request, if nothing is held yet */
 export function dryRunPage(
-  lang: Language,
+  reader: Reader,
   { domain, names, issuer, held: stored, order, ...run }: DryRun,
   confirm?: SafeHtml,
 ): Page {
+  const { lang } = reader
   const obstacles = html`<ul>${run.obstacles.map((obstacle) => html`<li>${english(obstacle)}</li>`)}</ul>`
   const verdict =
     run.obstacles.length === 0
@@ -28,7 +29,7 @@ export function dryRunPage(
     : say(lang, 'A request would order a new certificate.')
   const back = html`<p><a href="${nameHref(domain, profileOf({ issuer }))}">${say(lang, 'Back to {domain}', { domain })}</a></p>`
   return card(
-    lang,
+    reader,
     plain(lang, 'Dry run for {domain}', { domain }),
     html`
       ${verdict}

@@ -2,7 +2,7 @@ import type { IssuedCertificate } from '@gatehouse/cert-store/port'
 import type { Profile, RevocationReason } from '@gatehouse/pki'
 import { type Language, type Page, writeDistance } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import { card } from '../pages/card.ts'
+import { card, type Reader } from '../pages/card.ts'
 import { nameHref } from '../pages/links.ts'
 import { plain, say, type Text } from '../pages/say.ts'
 
@@ -98,7 +98,8 @@ const CLIENT_NOT_DUE =
   'It can be renewed {when}, and its ACME client does this. You do not have to do anything.'
 const CLIENT_ASKED = 'Its ACME client is asked to renew it. The old one stays valid until it ends.'
 
-export function confirmPage(lang: Language, action: Action, confirmation: Confirmation): Page {
+export function confirmPage(reader: Reader, action: Action, confirmation: Confirmation): Page {
+  const { lang } = reader
   const { domain, profile, affected = [], dueAt, order, isOfClient, now } = confirmation
   const { verb, asks, means: usual } = ACTION_TEXTS[action]
   const means = isOfClient ? ([CLIENT_ASKED] as const) : usual
@@ -106,7 +107,7 @@ export function confirmPage(lang: Language, action: Action, confirmation: Confir
   const back = html`<p><a href="${nameHref(domain, profile)}">${say(lang, 'Back to {domain}', { domain })}</a></p>`
   if (dueAt !== undefined)
     return card(
-      lang,
+      reader,
       plain(lang, '{domain} is not due yet', { domain }),
       html`
         <p>${say(lang, notDue, { when: writeDistance(lang, dueAt, now) })}</p>
@@ -115,7 +116,7 @@ export function confirmPage(lang: Language, action: Action, confirmation: Confir
       { tone: 'warn' },
     )
   return card(
-    lang,
+    reader,
     plain(lang, asks, { domain }),
     html`
       <p>${means.map((text) => html`${say(lang, text)} `)}</p>

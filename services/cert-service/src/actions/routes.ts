@@ -1,7 +1,7 @@
 import { issueFailed } from '@gatehouse/issuance'
 import { type IssuanceRequest, parseRequest, rerouteRequest } from '@gatehouse/issuance/request'
 import { hasCode } from '@gatehouse/net'
-import { languageOf, sendPage } from '@gatehouse/service-kit/pages'
+import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { CertError } from '../errors.ts'
@@ -11,7 +11,12 @@ import { actorOf, authorize, mayAll, principalOf } from '../policy/authorize.ts'
 import { renewalOf, renewNewest, retry } from '../routes/renew.ts'
 import { listAffected, REASON, remove, revoke } from '../routes/withdraw.ts'
 import { IdSchema, NAME, ProfileSchema } from '../schemas.ts'
-import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from '../visitors/visitors.ts'
+import {
+  assertOwnOrigin,
+  readerOf,
+  requirePersonOnly,
+  toFailedOrder,
+} from '../visitors/visitors.ts'
 import { type Done, keepDone } from './done.ts'
 import { dryRunPage } from './dry-run-page.ts'
 import { ACTIONS, type Action, confirmPage } from './page.ts'
@@ -59,21 +64,21 @@ async function ask(request: FastifyRequest<Route>, action: Action, name: Subject
   const now = request.server.clock.now()
   const { order } = request.query
   const { text: domain, profile } = name
-  const lang = languageOf(request)
+  const reader = readerOf(request)
   const about = { domain, profile, now, ...(order !== undefined && { order }) }
   if (action === 'revoke' || action === 'delete') {
     const affected = await listAffected(request, action, name)
-    return confirmPage(lang, action, { ...about, affected })
+    return confirmPage(reader, action, { ...about, affected })
   }
   if (action === 'dry-run' || action === 'retry') {
     authorize(request, 'issue', [name], profile)
-    return confirmPage(lang, action, about)
+    return confirmPage(reader, action, about)
   }
   authorize(request, action, [name], profile)
   const newest = await findPermitted(request, action, name)
   const dueAt = renewalOf(newest, now)
   const isOfClient = Boolean(newest.account)
-  return confirmPage(lang, action, { ...about, isOfClient, ...(dueAt > now && { dueAt }) })
+  return confirmPage(reader, action, { ...about, isOfClient, ...(dueAt > now && { dueAt }) })
 }
 
 async function act(
@@ -119,7 +124,7 @@ async function tryOut(
   const issuanceRequest = await requestFor(request, name)
   authorize(request, 'issue', issuanceRequest.names, issuanceRequest.profile)
   const run = await request.server.dryRun(issuanceRequest, actorOf(request))
-  return sendPage(reply, 200, dryRunPage(languageOf(request), run))
+  return sendPage(reply, 200, dryRunPage(readerOf(request), run))
 }
 
 /** Makes the request that the newest certificate of a name, or else an order, would be made for today. */

@@ -8,7 +8,7 @@ import { type Language, type Page, writeDistance, writeTime } from '@gatehouse/s
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { type Done, doneNotice } from '../actions/done.ts'
 import { type Action, actionLinks } from '../actions/page.ts'
-import { fact, section, tabTitle, type VisitorName, who, wideFact } from '../pages/card.ts'
+import { fact, type Reader, section, tabTitle, who, wideFact } from '../pages/card.ts'
 import { COPY_SCRIPT, copyButton, copyField, copyText } from '../pages/copy.ts'
 import { failure } from '../pages/failure.ts'
 import { certificateHref, nameHref, orderHref, requestAgainHref } from '../pages/links.ts'
@@ -20,12 +20,7 @@ import { activity, history, transitions } from './history.ts'
 import { servedPlaces } from './served.ts'
 import { type Around, type Shown, statusNotice } from './status.ts'
 
-interface Reading {
-  readonly lang: Language
-  readonly visitor: VisitorName
-}
-
-interface NameView extends Reading, Pick<Around, 'order' | 'history' | 'now'> {
+interface NameView extends Reader, Pick<Around, 'order' | 'history' | 'now'> {
   /** The latest entries of the audit trail about the name; undefined for those who may not know. */
   readonly activity: readonly AuditRecord[] | undefined
   readonly actions: readonly Action[]
@@ -51,7 +46,7 @@ export function certificatePage(view: CertificateView): Page {
   const { lang, record, actions, done } = view
   const [domain = ''] = record.names
   const target = { domain, profile: profileOf(record) }
-  const hint = 'key' in view.visitor ? html`<p>${say(lang, ONLY_LOOK)}</p>` : ''
+  const hint = view.visitor && 'key' in view.visitor ? html`<p>${say(lang, ONLY_LOOK)}</p>` : ''
   return detailsPage(
     view,
     domain,
@@ -107,7 +102,7 @@ export function nameWithoutCertificatePage(
 }
 
 export function orderPage(
-  view: Reading & {
+  view: Reader & {
     readonly order: OrderRecord
     readonly actions: readonly Action[]
     readonly now: number
@@ -150,16 +145,17 @@ function orderActions(lang: Language, order: OrderRecord, actions: readonly Acti
 }
 
 function detailsPage(
-  { lang, visitor }: Reading,
+  reader: Reader,
   title: string,
   body: SafeHtml,
   more: SafeHtml | '' = '',
 ): Page {
+  const { lang } = reader
   return page({
     language: lang,
     script: COPY_SCRIPT,
     title: tabTitle(title),
-    bar: who(lang, visitor),
+    bar: who(reader),
     main: html`
       <div class="head">
         <div>

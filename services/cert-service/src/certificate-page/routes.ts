@@ -1,8 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { CertificateRecord, OrderRecord } from '@gatehouse/cert-store/port'
 import { nameOrNone, profileOf } from '@gatehouse/issuance/request'
-import { buildChainPem, type Profile } from '@gatehouse/pki'
-import { languageOf, sendPage } from '@gatehouse/service-kit/pages'
+import { buildChainPem, PROFILES, type Profile } from '@gatehouse/pki'
+import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { donePage, takeDone } from '../actions/done.ts'
@@ -21,7 +21,7 @@ import { type Issuable, mayAll } from '../policy/authorize.ts'
 import { isPerson } from '../policy/rules.ts'
 import { probesOf, seesPlaces, servedAt } from '../probe/shown.ts'
 import { IdSchema, NAME, PEM, ProfileSchema } from '../schemas.ts'
-import { nameOf, originOf, requireVisitor, type Visitor } from '../visitors/visitors.ts'
+import { originOf, readerOf, requireVisitor, type Visitor } from '../visitors/visitors.ts'
 import { certificatePage, nameWithoutCertificatePage, orderPage } from './page.ts'
 import type { Shown } from './status.ts'
 
@@ -64,8 +64,8 @@ export const certificatePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
       const { visitor, params } = request
       const order = await findOrder(app, visitor, params.id)
       const actions = actionsOf(app, visitor, order, ['dry-run', ...retryOf(order)])
-      const reader = { lang: languageOf(request), visitor: nameOf(visitor), now: app.clock.now() }
-      return sendPage(reply, 200, orderPage({ ...reader, order, actions }))
+      const now = app.clock.now()
+      return sendPage(reply, 200, orderPage({ ...readerOf(request), order, actions, now }))
     },
   )
 }
@@ -92,8 +92,7 @@ async function showNameWithout(reply: FastifyReply, name: Subject): Promise<Fast
   if (history.length > 0) {
     const subject = { names: [domain], issuer: history[0]?.issuer ?? '' }
     const page = nameWithoutCertificatePage({
-      lang: languageOf(request),
-      visitor: nameOf(visitor),
+      ...readerOf(request),
       domain,
       profile: name.profile,
       history,
@@ -106,8 +105,8 @@ async function showNameWithout(reply: FastifyReply, name: Subject): Promise<Fast
     return sendPage(reply, 200, page)
   }
   if (order) return reply.redirect(orderHref(order))
-  if (done) return sendPage(reply, 200, donePage(languageOf(request), done))
-  throw notFound()
+  if (done) return sendPage(reply, 200, donePage(readerOf(request), done))
+  throw absence(request, name)
 }
 
 async function showCertificate(reply: FastifyReply, record: Shown): Promise<FastifyReply> {
@@ -133,8 +132,7 @@ async function showCertificate(reply: FastifyReply, record: Shown): Promise<Fast
   // Nobody renews what is of an account that has ended.
   const absent: readonly Action[] = record.account && !isInForce ? ['renew', 'retry'] : ['retry']
   const page = certificatePage({
-    lang: languageOf(request),
-    visitor: nameOf(visitor),
+    ...readerOf(request),
     record,
     order: order && withStep(server, order),
     history,
@@ -176,13 +174,22 @@ function readNameOf(text: string, profile: Profile = 'server'): Subject {
   return { ...name, profile }
 }
 
-async function findExactly({ server, visitor, params }: FastifyRequest) {
+async function findExactly(request: FastifyRequest) {
+  const { server, visitor, params } = request
   const { domain, serialNumber } = params as Static<typeof SerialSchema>
   const name = nameOrNone(domain) ?? readNameOf(domain, 'client')
   if (!HEX.test(serialNumber)) throw notFound()
   const record = await server.store.findBySerial(name.text, serialNumber.toLowerCase())
-  if (!record || !mayAll(server, visitor, 'read', record)) throw notFound()
-  return record
+  if (record && mayAll(server, visitor, 'read', record)) return record
+  throw absence(request, { profile: 'server', ...name })
+}
+
+/** The error where there is nothing to see: for a name that the visitor may not see, it is one, whatever is stored. */
+function absence({ server, visitor }: FastifyRequest, name: Subject): CertError {
+  const profiles = name.profile === 'client' ? (['client'] as const) : PROFILES
+  const decisions = profiles.map((profile) => server.policy(visitor, 'read', [name], profile))
+  if (decisions.some(({ allowed }) => allowed)) return notFound()
+  return new CertError('CERT_NAME_NOT_ALLOWED', `you may not see certificates for ${name.text}`)
 }
 
 /** The error for what does not exist, and for what the visitor may not see. */

@@ -2,7 +2,7 @@ import type { CertificateRecord, CertificateState, OrderRecord } from '@gatehous
 import { profileOf } from '@gatehouse/issuance/request'
 import { type Language, type Page, writeDistance, writeTime } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
-import { tabTitle, type VisitorName, who } from '../pages/card.ts'
+import { card, type NamedPerson, type Reader, tabTitle, who } from '../pages/card.ts'
 import { COPY_SCRIPT, copyText } from '../pages/copy.ts'
 import { certificateHref, orderHref, REQUEST_PATH } from '../pages/links.ts'
 import { notice } from '../pages/notice.ts'
@@ -16,9 +16,7 @@ import { hrefOf, type View } from './view.ts'
 
 const DOCS = html`<a href="/docs">/docs</a>`
 
-export interface Inventory {
-  readonly lang: Language
-  readonly visitor: VisitorName
+export interface Inventory extends Reader {
   readonly view: View
   /** Counts, on the first page of all. */
   readonly summary?: Summary | undefined
@@ -31,8 +29,19 @@ export interface Inventory {
   readonly hasMoreFailed: boolean
   readonly neighbours: Neighbours
   readonly issuers: readonly string[]
+  readonly rights: Rights
   readonly origin: string
   readonly now: number
+}
+
+/** What the visitor may do, by rules alone: it tells nothing of what is stored. */
+export interface Rights {
+  /** The rules for names whose certificates the visitor may see. */
+  readonly visibleNames: readonly string[]
+  readonly mayRequest: boolean
+  /** Whether the visitor may see, and request, certificates for the whole name that was searched. */
+  readonly maySeeName: boolean
+  readonly mayRequestName: boolean
 }
 
 /** A certificate with the latest order of its request key, or a failed order that has none. */
@@ -44,18 +53,19 @@ interface ListedRow {
 }
 
 export function inventoryPage(shown: Inventory): Page {
-  const { lang, visitor, view, neighbours, issuers, summary, rows, failed, now } = shown
+  const { lang, view, neighbours, issuers, summary, rows, failed, rights, now } = shown
   const request =
-    'person' in visitor
+    rights.mayRequest && isPerson(shown)
       ? html`<a class="button main" href="${REQUEST_PATH}">${say(lang, 'Request a certificate')}</a>`
       : ''
   const hasNothing = rows.length === 0 && failed.length === 0
+  if (rights.visibleNames.length === 0) return closedPage(shown, request)
   const isNew = hasNothing && hrefOf({ ...view, order: 'next', isLive: false }) === '/'
   return page({
     language: lang,
     script: COPY_SCRIPT,
     title: tabTitle(plain(lang, 'Certificates')),
-    bar: who(lang, visitor),
+    bar: who(shown),
     main: html`
       <div class="head">
         <h1>${say(lang, 'Certificates')}</h1>
@@ -69,9 +79,47 @@ export function inventoryPage(shown: Inventory): Page {
       ${pager(lang, view, neighbours)}
       <footer>
         ${freshness(lang, view, now)}
+        ${limits(shown)}
         <p>${say(lang, 'The API is described at {docs}.', { docs: DOCS })}</p>
       </footer>`,
   })
+}
+
+const isPerson = ({ visitor }: Reader) => visitor !== undefined && 'person' in visitor
+
+/** The page for those who may see no certificate, whatever there is. It says whom to ask, and what to say. */
+function closedPage(shown: Inventory, request: SafeHtml | ''): Page {
+  const { lang, visitor } = shown
+  const known = visitor && 'person' in visitor ? knownAs(lang, visitor) : ''
+  const ask = say(lang, 'Ask whoever runs this service for a rule that lets you see some.')
+  const title = plain(lang, 'You may not see any certificates')
+  return card(shown, title, html`<p>${ask}</p>${known}${request}`)
+}
+
+const KNOWN = {
+  byGroups: 'It knows you as {name}, in the groups {groups}.',
+  alone: 'It knows you as {name}, in no groups.',
+} as const
+
+function knownAs(lang: Language, { person, groups }: NamedPerson): SafeHtml {
+  const text = groups.length > 0 ? KNOWN.byGroups : KNOWN.alone
+  const identity = {
+    name: html`<bdi>${person}</bdi>`,
+    groups: html`<bdi>${groups.join(', ')}</bdi>`,
+  }
+  return html`<p>${say(lang, text, identity)}</p>`
+}
+
+const LIMITED = 'You see the certificates for {names}. For others, ask whoever runs this service.'
+const MAX_NAMES = 5
+
+/** Says of which names a visitor sees the certificates, if not of all. */
+function limits({ lang, rights: { visibleNames } }: Inventory): SafeHtml | '' {
+  if (visibleNames.includes('*')) return ''
+  const more = visibleNames.length - MAX_NAMES
+  const names = visibleNames.slice(0, MAX_NAMES).join(', ')
+  const rest = more > 0 ? html` ${say(lang, '+ {count} more', { count: more })}` : ''
+  return html`<p>${say(lang, LIMITED, { names: html`<b>${names}</b>${rest}` })}</p>`
 }
 
 function list({ lang, rows, query, failed, hasMoreFailed, now }: Inventory): SafeHtml {
@@ -98,17 +146,18 @@ function list({ lang, rows, query, failed, hasMoreFailed, now }: Inventory): Saf
 }
 
 /** Says whether a whole name that was searched has a certificate, and what to do if not. */
-function covered({ lang, query, covering, origin, now }: Inventory): SafeHtml | '' {
+function covered(shown: Inventory): SafeHtml | '' {
+  const { lang, query, covering, rights, now } = shown
   const text = query?.name?.text
   if (text === undefined) return ''
   const name = html`<strong>${text}</strong>`
   if (!covering) {
-    const form = `${REQUEST_PATH}?${new URLSearchParams({ domain: text })}`
-    return notice(
-      'warn',
-      say(lang, 'You can see no certificate that is valid for {name} now.', { name }),
-      html`<p><a href="${form}">${say(lang, 'Request one')}</a></p>${requestByApi(lang, origin, text)}`,
-    )
+    const sentence = rights.maySeeName
+      ? say(lang, 'You can see no certificate that is valid for {name} now.', { name })
+      : say(lang, 'You may not see certificates for {name}. Ask whoever runs this service.', {
+          name,
+        })
+    return notice('warn', sentence, rights.mayRequestName ? requestOf(shown, text) : '')
   }
   const end = { name, when: writeDistance(lang, covering.notAfter, now) }
   const sentence = covering.names.includes(text)
@@ -118,19 +167,28 @@ function covered({ lang, query, covering, origin, now }: Inventory): SafeHtml | 
   return notice('good', sentence, html`<p>${link}</p>`)
 }
 
-function empty({ lang, view, query, covering, neighbours, origin }: Inventory): SafeHtml | '' {
+function requestOf(shown: Inventory, name: string): SafeHtml {
+  const { lang, origin } = shown
+  const form = `${REQUEST_PATH}?${new URLSearchParams({ domain: name })}`
+  const link = isPerson(shown) ? html`<p><a href="${form}">${say(lang, 'Request one')}</a></p>` : ''
+  return html`${link}${requestByApi(lang, origin, name)}`
+}
+
+function empty(shown: Inventory): SafeHtml | '' {
+  const { lang, view, query, covering, neighbours, rights, origin } = shown
   const { search, state, issuer } = view
   const cardOf = (text: Text) => emptyCard(say(lang, text))
   if (neighbours.next || neighbours.previous)
     return cardOf('Nothing on this page is visible to you. Try the next or the previous page.')
   if (query?.name && !covering) return ''
   if (search) return emptyCard(nothingFound(lang, search, query))
-  if (state || issuer !== undefined) return cardOf('No certificate matches.')
+  if (state || issuer !== undefined) return cardOf('No certificate that you may see matches.')
+  const isLimited = !rights.visibleNames.includes('*')
   return html`
     <div class="card empty">
-      <h2>${say(lang, 'No certificates yet')}</h2>
+      <h2>${say(lang, isLimited ? 'No certificates that you may see yet' : 'No certificates yet')}</h2>
       <p>${say(lang, 'The first request for a name gets a certificate, which the service then renews.')}</p>
-      ${requestByApi(lang, origin, 'app.example.com')}
+      ${rights.mayRequest ? requestByApi(lang, origin, 'app.example.com') : ''}
     </div>`
 }
 
@@ -138,12 +196,18 @@ const emptyCard = (text: SafeHtml) => html`<div class="card empty"><p>${text}</p
 
 function nothingFound(lang: Language, search: string, query: SearchQuery | undefined): SafeHtml {
   const { fingerprint, name, search: { serialNumber: serial, part } = {} } = query ?? {}
-  const bySha256 = 'No certificate in use has the SHA-256 fingerprint {fingerprint}.'
+  const bySha256 =
+    'No certificate in use that you may see has the SHA-256 fingerprint {fingerprint}.'
   if (fingerprint) return say(lang, bySha256, { fingerprint })
   const text = name?.text ?? part ?? (serial ? undefined : search)
-  const byName = text === undefined ? '' : say(lang, 'No name contains “{text}”.', { text })
+  const byName =
+    text === undefined ? '' : say(lang, 'No name that you may see contains “{text}”.', { text })
   if (name || !serial) return html`${byName}`
-  const bySerial = say(lang, 'No certificate in use has the serial number {serial}.', { serial })
+  const bySerial = say(
+    lang,
+    'No certificate in use that you may see has the serial number {serial}.',
+    { serial },
+  )
   const hint =
     serial.length === 40 ? say(lang, 'If this is a SHA-1 fingerprint, enter that of SHA-256.') : ''
   return html`${byName} ${bySerial} ${hint}`

@@ -1,13 +1,14 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { isNotServed } from '@gatehouse/cert-store/port'
 import { CLIENT_ISSUER } from '@gatehouse/issuance/request'
-import { languageOf, sendPage } from '@gatehouse/service-kit/pages'
-import type { FastifyInstance } from 'fastify'
+import { type Name, PROFILES } from '@gatehouse/pki'
+import { sendPage } from '@gatehouse/service-kit/pages'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { readFailing, withOrders } from '../lookup/failing.ts'
 import { probesOf } from '../probe/shown.ts'
-import { nameOf, originOf, requireVisitor, type Visitor } from '../visitors/visitors.ts'
+import { originOf, readerOf, requireVisitor, type Visitor } from '../visitors/visitors.ts'
 import { findCovering, readListed } from './listing.ts'
-import { type Inventory, inventoryPage } from './page.ts'
+import { type Inventory, inventoryPage, type Rights } from './page.ts'
 import { parseSearch } from './search.ts'
 import { readSummary } from './summary.ts'
 import { isRefreshed, readView, refreshOf, type View, ViewSchema } from './view.ts'
@@ -20,18 +21,13 @@ export const inventoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/', { ...requireVisitor(app), schema }, async (request, reply) => {
     const view = readView(request.query)
     if (isRefreshed(view)) reply.header('refresh', refreshOf(view))
-    const reader = { lang: languageOf(request), origin: originOf(request) }
-    const inventory = await readInventory(app, request.visitor, view, reader)
+    const inventory = await readInventory(request, view)
     return sendPage(reply, 200, inventoryPage(inventory))
   })
 }
 
-async function readInventory(
-  app: FastifyInstance,
-  caller: Visitor,
-  view: View,
-  reader: Pick<Inventory, 'lang' | 'origin'>,
-): Promise<Inventory> {
+async function readInventory(request: FastifyRequest, view: View): Promise<Inventory> {
+  const { server: app, visitor: caller } = request
   const query = parseSearch(view.search ?? '')
   const { records, ...neighbours } = await readListed(app, caller, view, query)
   const isFirst = view.search === undefined && !view.place
@@ -40,10 +36,13 @@ async function readInventory(
     isFirst && view.state === undefined
       ? await readFailing(app, caller, MAX_FAILED, { issuer: view.issuer })
       : { failing: [] }
-  const hasClients = (await app.ca.clientIntermediates()).length > 0
+  // Nobody filters by an issuer that has never signed, or of what he may not see.
+  const hasClients =
+    app.policy.namesOf(caller, 'read', 'client').length > 0 &&
+    (await app.ca.clientIntermediates()).length > 0
   return {
-    ...reader,
-    visitor: nameOf(caller),
+    ...readerOf(request),
+    origin: originOf(request),
     view,
     summary: isOverview ? await readSummary(app, caller) : undefined,
     query,
@@ -52,9 +51,20 @@ async function readInventory(
     failed: await withServed(app, failing),
     hasMoreFailed: next !== undefined,
     neighbours,
-    // Nobody filters by an issuer that has never signed.
     issuers: app.issuers.names().filter((name) => name !== CLIENT_ISSUER || hasClients),
+    rights: rightsOf(app, caller, query?.name),
     now: app.clock.now(),
+  }
+}
+
+function rightsOf({ policy }: FastifyInstance, visitor: Visitor, name: Name | undefined): Rights {
+  const names = name ? [name] : []
+  const visibleNames = PROFILES.flatMap((profile) => policy.namesOf(visitor, 'read', profile))
+  return {
+    visibleNames: [...new Set(visibleNames)],
+    mayRequest: policy.namesOf(visitor, 'issue', 'server').length > 0,
+    maySeeName: policy(visitor, 'read', names, 'server').allowed,
+    mayRequestName: policy(visitor, 'issue', names, 'server').allowed,
   }
 }
 

@@ -215,7 +215,7 @@ export async function findOrder(
 ): Promise<OrderRecord> {
   const order = await app.store.findOrder(id)
   if (order && mayAll(app, requestor, 'read', order)) return withStep(app, order)
-  throw new CertError('CERT_ORDER_NOT_FOUND', 'there is no order with this id')
+  throw new CertError('CERT_ORDER_NOT_FOUND', 'there is no order that you may see with this id')
 }
 
 /** Gives an order that this replica works on its newer step. */

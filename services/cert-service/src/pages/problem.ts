@@ -2,7 +2,7 @@ import { FASTIFY_ERRORS, HTTP_ERRORS, type Problem } from '@gatehouse/service-ki
 import { type Language, type Page, prose } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { actionFor } from '../errors.ts'
-import { card, toInventory } from './card.ts'
+import { card, type Reader, toInventory } from './card.ts'
 import { errorHref } from './links.ts'
 import { english, say, type Text } from './say.ts'
 
@@ -10,7 +10,7 @@ import { english, say, type Text } from './say.ts'
 const FOR_PEOPLE: Readonly<Record<string, Text>> = {
   AUTH_CREDENTIALS_MISSING:
     'This address is for programs, which send a key or a token. Sign in at the list of certificates instead.',
-  CERT_NAME_NOT_ALLOWED: 'Ask an operator for a rule that grants this to you.',
+  CERT_NAME_NOT_ALLOWED: 'Ask whoever runs this service for a rule that grants this to you.',
   CERT_NOT_FOUND: 'Look for the name in the list. The first request for a name gets a certificate.',
   CERT_ORDER_NOT_FOUND:
     'Look for the name in the list. Finished orders are kept for a limited time.',
@@ -23,9 +23,10 @@ const ACTIONS = new Map(ROWS.map(([code, { action }]) => [code, action]))
 
 /** The page about an error: what went wrong, and what to do. A refusal looks different from what passes. */
 export function problemPage(
-  lang: Language,
+  reader: Reader,
   { title, detail, code, status, errors = [], requestId }: Problem,
 ): Page {
+  const { lang } = reader
   const members = errors
     .filter((fault) => fault.detail !== detail)
     .map((fault) => html`<li><code>${fault.pointer}</code> ${english(prose(fault.detail))}</li>`)
@@ -33,7 +34,7 @@ export function problemPage(
   const id = html`<code>${requestId}</code>`
   const request = requestId ? html` · ${say(lang, 'request {id}', { id })}` : ''
   return card(
-    lang,
+    reader,
     title,
     html`
       ${detail ? html`<p>${english(prose(sentence(detail)))}</p>` : ''}

@@ -5,6 +5,7 @@
 // biome-ignore format: one row for each text
 export const TEXTS = {
   Certificates: ['Zertifikate', 'Certificats', 'Certificados'],
+  Account: ['Konto', 'Compte', 'Cuenta'],
   'Sign out': ['Abmelden', 'Se déconnecter', 'Cerrar sesión'],
   'Key {name}': ['Schlüssel {name}', 'Clé {name}', 'Clave {name}'],
   Copy: ['Kopieren', 'Copier', 'Copiar'],
@@ -94,20 +95,48 @@ export const TEXTS = {
     'Auf dieser Seite ist nichts für Sie sichtbar. Versuchen Sie die nächste oder die vorige.',
     'Rien n’est visible pour vous sur cette page. Essayez la suivante ou la précédente.',
     'En esta página no hay nada visible para usted. Pruebe la siguiente o la anterior.'],
-  'No certificate matches.': ['Keine passenden Zertifikate.', 'Aucun certificat ne correspond.', 'Ningún certificado coincide.'],
+  'No certificate that you may see matches.': [
+    'Keine passenden Zertifikate, die Sie sehen dürfen.', 'Aucun certificat que vous pouvez voir ne correspond.',
+    'Ningún certificado que usted pueda ver coincide.'],
+  'You may not see any certificates': [
+    'Sie dürfen keine Zertifikate sehen', 'Vous ne pouvez voir aucun certificat', 'No puede ver ningún certificado'],
+  'Ask whoever runs this service for a rule that lets you see some.': [
+    'Bitten Sie den Betreiber dieses Dienstes um eine Regel, mit der Sie welche sehen.',
+    'Demandez à la personne qui gère ce service une règle qui vous en montre.',
+    'Pida a quien gestiona este servicio una regla que le deje ver algunos.'],
+  'It knows you as {name}, in the groups {groups}.': [
+    'Er kennt Sie als {name}, in den Gruppen {groups}.', 'Il vous connaît comme {name}, dans les groupes {groups}.',
+    'Le conoce como {name}, en los grupos {groups}.'],
+  'It knows you as {name}, in no groups.': [
+    'Er kennt Sie als {name}, in keiner Gruppe.', 'Il vous connaît comme {name}, dans aucun groupe.',
+    'Le conoce como {name}, en ningún grupo.'],
+  'You see the certificates for {names}. For others, ask whoever runs this service.': [
+    'Sie sehen die Zertifikate für {names}. Für andere fragen Sie den Betreiber dieses Dienstes.',
+    'Vous voyez les certificats pour {names}. Pour d’autres, demandez à la personne qui gère ce service.',
+    'Ve los certificados de {names}. Para otros, pregunte a quien gestiona este servicio.'],
+  'You may not see certificates for {name}. Ask whoever runs this service.': [
+    'Sie dürfen Zertifikate für {name} nicht sehen. Fragen Sie den Betreiber dieses Dienstes.',
+    'Vous ne pouvez pas voir les certificats pour {name}. Demandez à la personne qui gère ce service.',
+    'No puede ver certificados de {name}. Pregunte a quien gestiona este servicio.'],
+  'No certificates that you may see yet': [
+    'Noch keine Zertifikate, die Sie sehen dürfen', 'Pas encore de certificats que vous pouvez voir',
+    'Aún no hay certificados que pueda ver'],
   'No certificates yet': ['Noch keine Zertifikate', 'Pas encore de certificats', 'Aún no hay certificados'],
   'The first request for a name gets a certificate, which the service then renews.': [
     'Die erste Anforderung für einen Namen liefert ein Zertifikat, das der Dienst danach erneuert.',
     'La première demande pour un nom obtient un certificat, que le service renouvelle ensuite.',
     'La primera solicitud de un nombre obtiene un certificado, que el servicio renueva después.'],
-  'No name contains “{text}”.': ['Kein Name enthält „{text}“.', 'Aucun nom ne contient « {text} ».', 'Ningún nombre contiene «{text}».'],
-  'No certificate in use has the SHA-256 fingerprint {fingerprint}.': [
-    'Kein Zertifikat in Gebrauch hat den SHA-256-Fingerabdruck {fingerprint}.',
-    'Aucun certificat en service n’a l’empreinte SHA-256 {fingerprint}.',
-    'Ningún certificado en uso tiene la huella SHA-256 {fingerprint}.'],
-  'No certificate in use has the serial number {serial}.': [
-    'Kein Zertifikat in Gebrauch hat die Seriennummer {serial}.', 'Aucun certificat en service n’a le numéro de série {serial}.',
-    'Ningún certificado en uso tiene el número de serie {serial}.'],
+  'No name that you may see contains “{text}”.': [
+    'Kein Name, den Sie sehen dürfen, enthält „{text}“.', 'Aucun nom que vous pouvez voir ne contient « {text} ».',
+    'Ningún nombre que usted pueda ver contiene «{text}».'],
+  'No certificate in use that you may see has the SHA-256 fingerprint {fingerprint}.': [
+    'Kein Zertifikat in Gebrauch, das Sie sehen dürfen, hat den SHA-256-Fingerabdruck {fingerprint}.',
+    'Aucun certificat en service que vous pouvez voir n’a l’empreinte SHA-256 {fingerprint}.',
+    'Ningún certificado en uso que usted pueda ver tiene la huella SHA-256 {fingerprint}.'],
+  'No certificate in use that you may see has the serial number {serial}.': [
+    'Kein Zertifikat in Gebrauch, das Sie sehen dürfen, hat die Seriennummer {serial}.',
+    'Aucun certificat en service que vous pouvez voir n’a le numéro de série {serial}.',
+    'Ningún certificado en uso que usted pueda ver tiene el número de serie {serial}.'],
   'If this is a SHA-1 fingerprint, enter that of SHA-256.': [
     'Falls das ein SHA-1-Fingerabdruck ist, geben Sie den von SHA-256 ein.',
     'S’il s’agit d’une empreinte SHA-1, saisissez celle de SHA-256.', 'Si es una huella SHA-1, introduzca la de SHA-256.'],
@@ -439,9 +468,10 @@ export const TEXTS = {
     'Diese Adresse ist für Programme, die einen Schlüssel oder ein Token senden. Melden Sie sich stattdessen bei der Zertifikatsliste an.',
     'Cette adresse est pour les programmes, qui envoient une clé ou un jeton. Connectez-vous plutôt à la liste.',
     'Esta dirección es para programas, que envían una clave o un token. Inicie sesión en la lista de certificados.'],
-  'Ask an operator for a rule that grants this to you.': [
-    'Bitten Sie einen Betreiber um eine Regel, die Ihnen das erlaubt.', 'Demandez à un opérateur une règle qui vous l’accorde.',
-    'Pida a un operador una regla que se lo permita.'],
+  'Ask whoever runs this service for a rule that grants this to you.': [
+    'Bitten Sie den Betreiber dieses Dienstes um eine Regel, die Ihnen das erlaubt.',
+    'Demandez à la personne qui gère ce service une règle qui vous l’accorde.',
+    'Pida a quien gestiona este servicio una regla que se lo permita.'],
   'Look for the name in the list. The first request for a name gets a certificate.': [
     'Suchen Sie den Namen in der Liste. Die erste Anforderung für einen Namen liefert ein Zertifikat.',
     'Cherchez le nom dans la liste. La première demande pour un nom obtient un certificat.',

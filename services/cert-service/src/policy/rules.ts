@@ -66,6 +66,8 @@ export interface Policy {
     names: readonly Name[],
     profile: CertificateProfile,
   ): PolicyDecision
+  /** The rules for names by which a caller has this right, as they were written. One that is denied all has none. */
+  namesOf(caller: Principal, right: Right, profile: CertificateProfile): readonly string[]
   /** The names for which a caller may have this right at most, and whether for all of them. */
   scopeOf(caller: Principal, right: Right): Scope & { readonly isAll: boolean }
 }
@@ -125,7 +127,9 @@ export function createPolicy(options: PolicyOptions): Policy {
     const isAll = isOfAll(server) && (isOfServers || isOfAll(client))
     return { ...(isOfServers && { without: CLIENT_ISSUER }), ...(names && { names }), isAll }
   }
-  return Object.assign(decide, { scopeOf })
+  const namesOf: Policy['namesOf'] = (caller, right, profile) =>
+    find(caller, right, profile).rules.map(({ text }) => text)
+  return Object.assign(decide, { scopeOf, namesOf })
 
   function grantsOf(caller: Principal, right: Right, profile: CertificateProfile): Grants {
     const rulesOf = (effect: PolicyRule['effect'], byDefault: readonly Right[]) =>
@@ -135,6 +139,7 @@ export function createPolicy(options: PolicyOptions): Policy {
         .filter(({ rule, isMeant }) => meetsConditions(caller, rule, isMeant))
     const deniedNames = rulesOf('deny', RIGHTS).flatMap(({ names }) => names)
     const denied = deniedNames.length > 0 ? compileReach(deniedNames) : undenied
+    const isDeniedAll = deniedNames.some(({ kind }) => kind === 'any')
     const allowing = rulesOf('allow', DEFAULT_RIGHTS)
     const allowed = allowing.flatMap(({ names }) => names)
     // Also for wildcards that cover one of the names.
@@ -143,7 +148,7 @@ export function createPolicy(options: PolicyOptions): Policy {
     )
     const describe = ({ rules, reason, lifetimes = bounds }: Grant) => ({
       granted: testOfRules(rules),
-      rules,
+      rules: isDeniedAll ? [] : rules,
       denied,
       reason,
       lifetimes,

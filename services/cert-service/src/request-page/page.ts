@@ -2,7 +2,7 @@ import { KEY_TYPES } from '@gatehouse/pki'
 import type { Language, Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { type Static, Type } from 'typebox'
-import { card, toInventory } from '../pages/card.ts'
+import { card, type Reader, toInventory } from '../pages/card.ts'
 import { REQUEST_PATH } from '../pages/links.ts'
 import { notice } from '../pages/notice.ts'
 import { sentence } from '../pages/problem.ts'
@@ -24,15 +24,16 @@ export interface Objection {
 }
 
 export function requestPage(
-  lang: Language,
+  reader: Reader,
   { domain, names, keyType }: RequestForm,
   objection?: Objection,
 ): Page {
+  const { lang } = reader
   const invalid = html` aria-invalid="true" aria-describedby="wrong"`
   const first = objection && !objection.isAboutNames ? invalid : ''
   const otherFaults = objection?.isAboutNames ? invalid : ''
   return card(
-    lang,
+    reader,
     plain(lang, 'Request a certificate'),
     html`
       <p>${say(lang, 'You first see what the request would do. The service then keeps the certificate and its key up to date.')}</p>

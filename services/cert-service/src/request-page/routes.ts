@@ -2,16 +2,21 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type IssuanceRequest, MAX_NAMES, parseRequest } from '@gatehouse/issuance/request'
 import { hasCode, TitledError } from '@gatehouse/net'
 import { PkiError } from '@gatehouse/pki'
-import { languageOf, sendPage } from '@gatehouse/service-kit/pages'
+import { sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { keepDone } from '../actions/done.ts'
 import { dryRunPage } from '../actions/dry-run-page.ts'
-import { STATUS_OF } from '../errors.ts'
+import { CertError, STATUS_OF } from '../errors.ts'
 import { certificateHref, orderHref, REQUEST_PATH } from '../pages/links.ts'
 import { adviceFor } from '../pages/problem.ts'
 import { actorOf, authorize } from '../policy/authorize.ts'
-import { assertOwnOrigin, requirePersonOnly, toFailedOrder } from '../visitors/visitors.ts'
+import {
+  assertOwnOrigin,
+  readerOf,
+  requirePersonOnly,
+  toFailedOrder,
+} from '../visitors/visitors.ts'
 import { confirmRequest, FormSchema, type RequestForm, requestPage } from './page.ts'
 
 const BodySchema = Type.Object({
@@ -24,8 +29,9 @@ export const requestPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = requirePersonOnly(app)
   const pageSchema = { hide: true, querystring: Type.Partial(FormSchema) }
   app.get(REQUEST_PATH, { onRequest, schema: pageSchema }, async (request, reply) => {
+    requireIssuable(request)
     const form = { domain: '', names: '', keyType: '' as const, ...request.query }
-    return sendPage(reply, 200, requestPage(languageOf(request), form))
+    return sendPage(reply, 200, requestPage(readerOf(request), form))
   })
   const formSchema = { hide: true, body: BodySchema }
   app.post(REQUEST_PATH, { onRequest, schema: formSchema }, async (request, reply) => {
@@ -39,9 +45,15 @@ export const requestPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
     }
     if (confirmed) return issue(reply, issuanceRequest)
     const run = await app.dryRun(issuanceRequest, actorOf(request))
-    const lang = languageOf(request)
-    return sendPage(reply, 200, dryRunPage(lang, run, confirmRequest(lang, form)))
+    const reader = readerOf(request)
+    return sendPage(reply, 200, dryRunPage(reader, run, confirmRequest(reader.lang, form)))
   })
+}
+
+/** Shows no form to those for whom every name would be refused. @throws CertError `CERT_NAME_NOT_ALLOWED` */
+function requireIssuable({ server, optionalPerson: person }: FastifyRequest): void {
+  if (person && server.policy.namesOf(person, 'issue', 'server').length > 0) return
+  throw new CertError('CERT_NAME_NOT_ALLOWED', 'you may not request certificates')
 }
 
 function readRequest(
@@ -62,13 +74,13 @@ function refuse(reply: FastifyReply, form: RequestForm, error: unknown): Fastify
   if (!(error instanceof PkiError || error instanceof TitledError)) throw error
   if (hasCode(error, 'STORE_STATEMENT_FAILED')) throw error
   const [{ pointer = '' } = {}] = (error as { errors?: { pointer?: string }[] }).errors ?? []
-  const lang = languageOf(reply.request)
+  const reader = readerOf(reply.request)
   const objection = {
     detail: error.message,
     isAboutNames: pointer.startsWith('/names'),
-    action: adviceFor(lang, error.code),
+    action: adviceFor(reader.lang, error.code),
   }
-  return sendPage(reply, STATUS_OF[error.code] ?? 400, requestPage(lang, form, objection))
+  return sendPage(reply, STATUS_OF[error.code] ?? 400, requestPage(reader, form, objection))
 }
 
 /** Makes a request. A certificate that is held is shown, but not handed out, so nothing is audited. */

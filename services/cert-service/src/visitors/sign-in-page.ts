@@ -14,7 +14,7 @@ export function signInPage(
   const described = isWrong ? html` aria-invalid="true" aria-describedby="wrong"` : ''
   const to = page === undefined ? '' : html`<input type="hidden" name="to" value="${page}">`
   return card(
-    lang,
+    { lang },
     plain(lang, 'Certificates'),
     html`
       <p>${say(lang, 'Enter an API key to see the certificates that it may read. You cannot change anything with it.')}</p>
@@ -33,7 +33,7 @@ export function signInPage(
 export function tokensOnlyPage(lang: Language, origin: string): Page {
   const command = `curl -H "Authorization: Bearer $TOKEN" ${origin}/api/certificates`
   return card(
-    lang,
+    { lang },
     plain(lang, 'Certificates'),
     html`
       <p>${say(lang, 'This service accepts access tokens only, which cannot be entered here. Use one on the command line:')}</p>

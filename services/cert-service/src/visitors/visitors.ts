@@ -6,7 +6,7 @@ import { languageOf, sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { CertError } from '../errors.ts'
-import type { VisitorName } from '../pages/card.ts'
+import type { Reader, VisitorName } from '../pages/card.ts'
 import { orderHref } from '../pages/links.ts'
 import { isPerson, type Person } from '../policy/rules.ts'
 import { signInPage, tokensOnlyPage } from './sign-in-page.ts'
@@ -95,10 +95,22 @@ export function toFailedOrder(error: unknown, reply: FastifyReply): FastifyReply
   return reply.redirect(orderHref({ id: location.slice(location.lastIndexOf('/') + 1) }), 303)
 }
 
-export function nameOf(visitor: Visitor): VisitorName {
-  return isPerson(visitor)
-    ? { person: visitor.name?.full ?? visitor.email?.address ?? visitor.id }
-    : { key: visitor.subject }
+/** Who reads the answer to a request: nobody is known where no guard has let somebody in. */
+export function readerOf(request: FastifyRequest): Reader {
+  const visitor = request.visitor ?? request.optionalPerson ?? undefined
+  return { lang: languageOf(request), visitor: visitor && nameOf(visitor, request) }
+}
+
+function nameOf(visitor: Visitor, request: FastifyRequest): VisitorName {
+  if (!isPerson(visitor)) return { key: visitor.subject }
+  const portal = request.server.callers.portal() ?? ''
+  const back = new URLSearchParams({ rd: `${originOf(request)}/` })
+  return {
+    person: visitor.name?.full ?? visitor.email?.address ?? visitor.id,
+    groups: visitor.groups ?? [],
+    accountHref: `${portal}/account`,
+    signOutHref: `${portal}/logout?${back}`,
+  }
 }
 
 /** Asks for a key. @param to - the page to show after signing in */

@@ -100,7 +100,7 @@ t.test('who may delete but not see is told that it is done', async (t) => {
   const { running, person, send } = await setup(t)
   const cleaner = person({ groups: ['cleaners'] })
   await running.call('POST', '/api/certificate', { domain: 'x.b.test' })
-  t.equal((await browse(running, '/certificates/x.b.test', { assertion: cleaner })).status, 404)
+  t.equal((await browse(running, '/certificates/x.b.test', { assertion: cleaner })).status, 403)
   const { shown } = await send('/certificates/x.b.test/delete', {}, cleaner)
   t.match(shown, { status: 200, said: /x\.b\.test: deleted/ })
   t.equal((await send('/certificates/x.b.test/delete', {}, cleaner)).shown.status, 404, 'once')

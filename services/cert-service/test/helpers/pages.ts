@@ -41,6 +41,25 @@ const IN_SERVICE = {
   downloadedAt: null,
 }
 
+export const PORTAL = 'https://auth.example.com/portals/main'
+const ALL_RIGHTS = {
+  visibleNames: ['*'],
+  mayRequest: true,
+  maySeeName: true,
+  mayRequestName: true,
+}
+const NO_RIGHTS = {
+  visibleNames: [],
+  mayRequest: false,
+  maySeeName: false,
+  mayRequestName: false,
+}
+const ada = (person: string) => ({
+  person,
+  groups: [person],
+  accountHref: `${PORTAL}/account`,
+  signOutHref: `${PORTAL}/logout`,
+})
 export const record = (overrides: Partial<CertificateRecord> = {}): CertificateRecord => ({
   ...newCertificate(overrides),
   id: 1,
@@ -63,6 +82,7 @@ export function page(overrides: Partial<Inventory> = {}) {
     hasMoreFailed: false,
     neighbours: {},
     issuers: ['ca'],
+    rights: ALL_RIGHTS,
     origin: 'https://certs.example.com',
     now: NOW,
     ...overrides,
@@ -88,7 +108,7 @@ const pastOf = (changes: Partial<PastCertificate> = {}): PastCertificate => ({
 
 export const certificateView = (changes: Partial<CertificateView> = {}): CertificateView => ({
   lang: 'en',
-  visitor: { person: 'Ada' },
+  visitor: ada('Ada'),
   record: inService(),
   order: undefined,
   history: [pastOf()],
@@ -120,7 +140,7 @@ export const failedOrder = (said: string) =>
 export const inventoryPages = (said: string, lang: Language = 'en') => ({
   inventory: page({
     lang,
-    visitor: { person: said },
+    visitor: ada(said),
     view: {
       search: said,
       order: 'name',
@@ -144,6 +164,14 @@ export const inventoryPages = (said: string, lang: Language = 'en') => ({
     neighbours: { previous: `${said}_1`, next: `${said}_2` },
   }),
   empty: page({ lang, rows: [], origin: said }),
+  closed: page({ lang, visitor: ada(said), rows: [], rights: NO_RIGHTS }),
+  'closed to somebody of no groups': page({
+    ...{ lang, visitor: { ...ada(said), groups: [] }, rows: [], rights: NO_RIGHTS },
+  }),
+  limited: page({
+    ...{ lang, visitor: ada(said), rows: [] },
+    rights: { ...NO_RIGHTS, visibleNames: Array.from({ length: 7 }, (_, n) => `${said}${n}`) },
+  }),
   overview: page({
     lang,
     summary: {
@@ -172,7 +200,10 @@ export const inventoryPages = (said: string, lang: Language = 'en') => ({
   }),
   'sign-in': signInPage(lang, { isWrong: true }),
   tokens: tokensOnlyPage(lang, said),
-  problem: problemPage(lang, { type: '', title: said, status: 400, code: said, detail: said }),
+  problem: problemPage(
+    { lang, visitor: ada(said) },
+    { type: '', title: said, status: 400, code: said, detail: said },
+  ),
 })
 
 /** A place in each state, with a text wherever one comes from elsewhere. */
@@ -207,7 +238,7 @@ export const certificatePages = (said: string, lang: Language = 'en'): Record<st
   const common = {
     ...{
       lang,
-      visitor: { person: said },
+      visitor: ada(said),
       history,
       activity: [audit],
       actions: ACTIONS,
@@ -240,40 +271,46 @@ export const certificatePages = (said: string, lang: Language = 'en'): Record<st
     }),
     order: orderPage({
       lang,
-      visitor: { person: said },
+      visitor: ada(said),
       order: failedOrder(said),
       actions: ACTIONS,
       now: NOW,
     }),
-    done: donePage(lang, { ...done, action: 'revoke', count: 2 }),
-    problem: problemPage(lang, {
-      type: '',
-      title: said,
-      status: 400,
-      code: said,
-      detail: said,
-      errors: [{ pointer: said, detail: `${said}!` }],
-    }),
-    'dry run': dryRunPage(lang, {
-      ...{ domain: said, names, issuer: said, obstacles: [said] },
-      order: { id: said, status: 'failed', step: said, since: '', names },
-      proofs: [{ name: said, challenge: 'dns-01', status: 'failed', detail: said }],
-      budgets: [{ limit: 'names', subject: said, left: 1, count: 2, per: said }],
-    }),
+    done: donePage({ lang, visitor: ada(said) }, { ...done, action: 'revoke', count: 2 }),
+    problem: problemPage(
+      { lang, visitor: ada(said) },
+      {
+        type: '',
+        title: said,
+        status: 400,
+        code: said,
+        detail: said,
+        errors: [{ pointer: said, detail: `${said}!` }],
+      },
+    ),
+    'dry run': dryRunPage(
+      { lang, visitor: ada(said) },
+      {
+        ...{ domain: said, names, issuer: said, obstacles: [said] },
+        order: { id: said, status: 'failed', step: said, since: '', names },
+        proofs: [{ name: said, challenge: 'dns-01', status: 'failed', detail: said }],
+        budgets: [{ limit: 'names', subject: said, left: 1, count: 2, per: said }],
+      },
+    ),
     request: requestPage(
-      lang,
+      { lang, visitor: ada(said) },
       { domain: said, names: said, keyType: 'p384' },
       { detail: said, isAboutNames: true, action: english(said) },
     ),
     'dry run of a request': dryRunPage(
-      lang,
+      { lang, visitor: ada(said) },
       { domain: said, names, issuer: said, obstacles: [], proofs: [], budgets: [] },
       confirmRequest(lang, { domain: said, names: said, keyType: '' }),
     ),
     ...Object.fromEntries(
       ACTIONS.map((action) => [
         action,
-        confirmPage(lang, action, {
+        confirmPage({ lang, visitor: ada(said) }, action, {
           domain: said,
           profile: 'client',
           affected: [issued],

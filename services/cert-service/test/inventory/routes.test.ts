@@ -147,10 +147,7 @@ t.test('a search answers what was asked', async (t) => {
     [
       'y.x.a.test',
       [],
-      [
-        /no certificate that is valid for <strong>y.x.a.test/,
-        /domain=y.x.a.test.*&quot;y.x.a.test&quot;/s,
-      ],
+      [/no certificate that is valid for <strong>y.x.a.test/, /&quot;y.x.a.test&quot;/],
     ],
     [
       'bücher.test',
@@ -160,10 +157,18 @@ t.test('a search answers what was asked', async (t) => {
     ['10.0.0.5', ['b.test'], [/<strong>10.0.0.5<\/strong> has a valid certificate/]],
     ['00:0A:BC', ['b.test'], []],
     [`SHA256 Fingerprint=${sha256}`, ['b.test'], []],
-    [hash('sha256', replaced.certificate), [], [/No certificate in use has the SHA-256/]],
-    ['ab'.repeat(32), [], [/No certificate in use has the SHA-256 fingerprint abab/]],
+    [
+      hash('sha256', replaced.certificate),
+      [],
+      [/No certificate in use that you may see has the SHA-256/],
+    ],
+    [
+      'ab'.repeat(32),
+      [],
+      [/No certificate in use that you may see has the SHA-256 fingerprint abab/],
+    ],
     ['ab'.repeat(20), [], [/has the serial number abab.*enter that of SHA-256/]],
-    ['none', [], [/No name contains “none”/]],
+    ['none', [], [/No name that you may see contains “none”/]],
   ]
   const { cookie } = await enter(running, KEY)
   const listed = (text: string) =>

@@ -528,6 +528,29 @@ t.test('who may have every name is known without a name', async (t) => {
     t.equal(createPolicy({ rules }).scopeOf(caller, 'read').isAll, isAll, why)
 })
 
+t.test('the rules for names that a caller has are known without a name', async (t) => {
+  const read = (...names: string[]): PolicyRule => ({ ...OF_ANYONE, names })
+  const ofClients = { ...read('*@a.test'), profile: 'client' } as const
+  const cases: [why: string, rules: readonly PolicyRule[], caller: Principal, names: string[]][] = [
+    ['a key', [], key(), ['*']],
+    ['a limited key', [], key(['*.a.test', '10.0.0.0/8']), ['*.a.test', '10.0.0.0/8']],
+    ['a person', [read('*.a.test'), read('=*.b.test')], ada, ['*.a.test', '=*.b.test']],
+    ['a person with a deny rule', [read('*'), ...(deny('x.test').rules ?? [])], ada, ['*']],
+    ['a person who is denied all', [read('*'), ...(deny('*').rules ?? [])], ada, []],
+    ['a person with rules of clients alone', [ofClients], ada, []],
+    ['a person without a rule', [], ada, []],
+  ]
+  for (const [why, rules, caller, names] of cases)
+    t.strictSame(createPolicy({ rules }).namesOf(caller, 'read', 'server'), names, why)
+})
+
+const OF_ANYONE: PolicyRule = {
+  effect: 'allow',
+  people: 'anyone',
+  names: ['*'],
+  rights: ['read'],
+}
+
 /** An allow rule for the tokens of a team. */
 const ofTeam = (lifetime: number | undefined, ...names: string[]): PolicyRule => ({
   effect: 'allow',

@@ -126,7 +126,7 @@ t.test('pages show places to those who may know them, and the inventory marks th
     t.match(await pageOf(KEY, url), '<span>Not served</span>')
   servers.set('10.0.0.1:443', await issue(NAME))
   await pass()
-  t.match(await pageOf(KEY, '/?state=unserved'), 'No certificate matches.')
+  t.match(await pageOf(KEY, '/?state=unserved'), 'No certificate that you may see matches.')
   t.match(await pageOf(KEY, `/certificates/${NAME}`), 'The newest certificate is served.')
 })
 

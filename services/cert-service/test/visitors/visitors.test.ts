@@ -42,15 +42,93 @@ t.test('people see at the inventory what rules grant to them', async (t) => {
     const details = await browse(running, '/certificates/x.a.test', { assertion: person(claims) })
     t.equal(details.status, 200, who)
     t.strictSame(details.actions, actions, who)
-    t.notMatch(seen.text, 'Sign out', 'the portal has that')
+    t.match(seen.text, '/account"><bdi>', who)
+    t.match(
+      seen.text,
+      /\/logout\?rd=https?%3A%2F%2Fcerts\.example\.com%2F">Sign out<\/a>/,
+      'the portal does that',
+    )
   }
   t.match((await browse(running, '/', { assertion: person(ops) })).text, 'Ada Lovelace')
 })
 
-t.test('without a rule about people they see nothing', async (t) => {
-  const { running, person } = await setup(t, { rules: [] })
-  const seen = await browse(running, '/', { assertion: person(ops) })
-  t.match(seen, { status: 200, names: { length: 0 } })
+const OF_OPS = { people: { groups: ['ops'] }, names: ['*.a.test'] }
+const CLOSED = /You may not see any certificates Ask whoever runs this service for a rule/
+const BUTTON = 'href="/request"'
+
+t.test(
+  'a person with few rights is told the truth, and offered nothing that would be refused',
+  async (t) => {
+    const cases: [
+      why: string,
+      rules: object[],
+      claims: object,
+      said: RegExp[],
+      isRequesting: boolean,
+    ][] = [
+      ['no rules', [], ops, [CLOSED, /It knows you as Ada Lovelace , in the groups ops \./], false],
+      ['no groups', [OF_OPS], {}, [CLOSED, /It knows you as \S+ , in no groups\./], false],
+      ['all is denied', [OF_OPS, { effect: 'deny', names: ['*'] }], ops, [CLOSED], false],
+      ['only requests', [{ ...OF_OPS, rights: ['issue'] }], ops, [CLOSED], true],
+      [
+        'some names',
+        [OF_OPS],
+        ops,
+        [/You see the certificates for \*\.a\.test \. For others, ask whoever runs this service\./],
+        true,
+      ],
+      [
+        'names without certificates',
+        [{ ...OF_OPS, names: ['b.c.test'], rights: ['read'] }],
+        ops,
+        [/No certificates that you may see yet/, /You see the certificates for b\.c\.test/],
+        false,
+      ],
+    ]
+    for (const [why, rules, claims, said, isRequesting] of cases)
+      await t.test(why, async (t) => {
+        const { running, person } = await setup(t, { rules })
+        const assertion = person(claims)
+        const seen = await browse(running, '/', { assertion })
+        for (const sentence of said) t.match(seen.said, sentence)
+        t.equal(seen.text.includes(BUTTON), isRequesting)
+        const form = await browse(running, '/request', { assertion })
+        t.equal(form.status, isRequesting ? 200 : 403)
+        if (!isRequesting)
+          t.match(
+            form.said,
+            /You may not request certificates\. Ask whoever runs this service for a rule/,
+          )
+      })
+  },
+)
+
+t.test('what people are told of names that they may not see depends on rules alone', async (t) => {
+  const { running, person } = await setup(t, { rules: [{ ...OF_OPS, rights: ['read'] }] })
+  const empty = await behindPortal(t, { rules: [{ ...OF_OPS, rights: ['read'] }] })
+  for (const name of ['x.a.test', 'secret.a.test'])
+    await running.call('DELETE', `/api/certificate/${name}`)
+  for (const url of [
+    '/',
+    '/?q=y.b.test',
+    '/?q=y.b',
+    '/?state=renews',
+    '/?order=expiry',
+    '/?issuer=ca',
+  ]) {
+    const [one, other] = [
+      await browse(running, url, { assertion: person(ops) }),
+      await browse(empty.running, url, { assertion: empty.person(ops) }),
+    ]
+    const portals = /http:\/\/(127\.0\.0\.1|localhost):\d+/g
+    t.equal(one.text.replaceAll(portals, ''), other.text.replaceAll(portals, ''), url)
+  }
+  const searched = await browse(running, '/?q=y.b.test', { assertion: person(ops) })
+  t.match(
+    searched.said,
+    /You may not see certificates for y\.b\.test \. Ask whoever runs this service/,
+  )
+  t.notMatch(searched.text, '/request?', 'which would be refused')
 })
 
 t.test('without an assertion the page asks for a key, and a wrong one is refused', async (t) => {
