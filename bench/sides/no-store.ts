@@ -113,6 +113,7 @@ export function createNoStore(): Store {
     addEvent: async () => {},
     claimDueEvents: async () => [],
     countEvents: async () => ({}),
+    hastenEvents: async () => {},
     delayEvent: async () => {},
     deleteEvent: async () => {},
     pruneEvents: async () => {},

@@ -1,4 +1,5 @@
 import { type KeyObject, X509Certificate } from 'node:crypto'
+import { toTime } from '@gatehouse/net'
 import {
   BACKDATE,
   type CertificateInfo,
@@ -125,11 +126,6 @@ function invalid(why: string, cause?: unknown): ClientError {
   return new ClientError('CERT_CLIENT_CERTIFICATE_INVALID', `the certificate was refused: ${why}`, {
     cause,
   })
-}
-
-/** Writes epoch milliseconds by RFC 3339: in UTC, to the second as in X.509. */
-export function toTime(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, 19)}Z`
 }
 
 /** Reads a time as epoch milliseconds; undefined for a text that is none. */

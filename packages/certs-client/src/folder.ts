@@ -17,10 +17,10 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
-import { type Clock, sleep } from '@gatehouse/net'
+import { type Clock, sleep, toTime } from '@gatehouse/net'
 import { makeFolder } from '@gatehouse/service-kit/files'
 import { lockFile } from '@gatehouse/service-kit/lock'
-import { type Placed, readPair, timeOf, toTime } from './certificate.ts'
+import { type Placed, readPair, timeOf } from './certificate.ts'
 import { type CompanionOptions, companionFiles, hasCompanions, TRUSTSTORE } from './companions.ts'
 import { ClientError } from './errors.ts'
 import { requireTrusted } from './trusted-folder.ts'

@@ -1,4 +1,4 @@
-import { attempt, type Clock, sleep } from '@gatehouse/net'
+import { attempt, type Clock, sleep, toTime } from '@gatehouse/net'
 import { buildCsr, type KeyPair, toPem } from '@gatehouse/pki'
 import { watchFiles } from '@gatehouse/service-kit/files'
 import { printable } from '@gatehouse/service-kit/program'
@@ -66,7 +66,8 @@ export interface Get {
  */
 export async function getOnce(get: Get): Promise<void> {
   const { clock, log, signal } = get
-  const end = clock.now() + get.patienceMs
+  const begin = clock.now()
+  const end = begin + get.patienceMs
   for (let failures = 1; ; failures += 1) {
     try {
       await confirm(get, await update(get))
@@ -80,7 +81,8 @@ export async function getOnce(get: Get): Promise<void> {
       }
       const wait = waitAfter(error, failures, get.random)
       if (clock.now() + wait > end) throw error
-      log.warn({ ...describe(error), ...inSeconds(wait) }, 'the certificate could not be obtained')
+      const retry = describeRetry(error, begin, clock.now() + wait)
+      log.warn(retry, 'the certificate could not be obtained')
       await sleep(clock, wait, signal)
     }
   }
@@ -90,10 +92,12 @@ export async function getOnce(get: Get): Promise<void> {
 export async function keepGetting(get: Get): Promise<void> {
   const { clock, log, random, signal } = get
   let failures = 0
+  let since: number | undefined
   while (!signal.aborted) {
     try {
       const placed = await update(get)
       failures = 0
+      since = undefined
       await confirm(get, placed).catch((error) => {
         if (!(error instanceof ClientError)) throw error
         log.error(describe(error), 'the certificate is not served')
@@ -104,7 +108,9 @@ export async function keepGetting(get: Get): Promise<void> {
       if (!(error instanceof ClientError)) throw error
       failures += 1
       const wait = waitAfter(error, failures, random)
-      log.warn({ ...describe(error), ...inSeconds(wait) }, 'the certificate could not be updated')
+      since ??= clock.now()
+      const retry = describeRetry(error, since, clock.now() + wait)
+      log.warn(retry, 'the certificate could not be updated')
       await sleepUntilChange(get, wait)
     }
   }
@@ -294,6 +300,7 @@ export function waitAfter(
   return Math.max(backoff * (0.5 + random() / 2), minimum)
 }
 
-function inSeconds(ms: number): { retryIn: number } {
-  return { retryIn: Math.ceil(ms / SECOND) }
+/** What a line of the log says of a failure that is tried again. */
+function describeRetry(error: ClientError, since: number, nextTry: number): object {
+  return { ...describe(error), since: toTime(since), nextTryAt: toTime(nextTry) }
 }

@@ -1,10 +1,16 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type BoundedFetch, type FetchAnswer, type FetchInit, parseJson } from '@gatehouse/net'
+import {
+  type BoundedFetch,
+  type FetchAnswer,
+  type FetchInit,
+  parseJson,
+  toTime,
+} from '@gatehouse/net'
 import { printable } from '@gatehouse/service-kit/program'
 import { type Static, Type } from 'typebox'
 import { Check } from 'typebox/schema'
-import { type Placed, readPair, timeOf, toTime } from './certificate.ts'
+import { type Placed, readPair, timeOf } from './certificate.ts'
 import { type CompanionOptions, companionFiles, hasCompanions } from './companions.ts'
 import { readSecret } from './credentials.ts'
 import { ClientError, type ErrorHints } from './errors.ts'

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { ADDRCONFIG } from 'node:dns'
 import { lookup } from 'node:dns/promises'
-import { type Clock, sleep } from '@gatehouse/net'
+import { type Clock, sleep, toTime } from '@gatehouse/net'
 import {
   type Probe,
   type ProbePort,
@@ -9,7 +9,7 @@ import {
   probe,
   serverNameFor,
 } from '@gatehouse/tls-probe'
-import { fingerprintOf, type Placed, toTime } from './certificate.ts'
+import { fingerprintOf, type Placed } from './certificate.ts'
 import { ClientError } from './errors.ts'
 import type { CertService } from './service.ts'
 

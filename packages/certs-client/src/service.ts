@@ -9,13 +9,14 @@ import {
   NetError,
   parseJson,
   retryAfterOf,
+  toTime,
 } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/pki'
 import { printable } from '@gatehouse/service-kit/program'
 import type { ProbePort } from '@gatehouse/tls-probe'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Check } from 'typebox/schema'
-import { certificatesIn, timeOf, toTime } from './certificate.ts'
+import { certificatesIn, timeOf } from './certificate.ts'
 import type { Credentials } from './credentials.ts'
 import { ClientError } from './errors.ts'
 

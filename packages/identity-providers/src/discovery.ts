@@ -1,4 +1,4 @@
-import { backoffMs } from '@gatehouse/net'
+import { backoffMs, toTime } from '@gatehouse/net'
 import type { Clock } from '@gatehouse/service-kit/clock'
 import { ProviderError } from './errors.ts'
 import type { ProviderDeps } from './provider.ts'
@@ -111,10 +111,11 @@ export class Discovery<T> {
 
   #fail(error: ProviderError): void {
     if (this.#isClosed) return
-    if (reasonOf(this.#failure) !== reasonOf(error))
-      this.#deps.log.warn({ provider: this.#provider, err: error }, 'provider cannot be used')
+    const isKnown = reasonOf(this.#failure) === reasonOf(error)
     this.#failure = error
     this.#retryLater()
+    const waiting = { provider: this.#provider, err: error, nextTryAt: toTime(this.#retryAt) }
+    if (!isKnown) this.#deps.log.warn(waiting, 'provider cannot be used')
   }
 
   #retryLater(): void {

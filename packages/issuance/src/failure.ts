@@ -1,10 +1,10 @@
 import { ACME_ERRORS, AcmeError, type AcmeErrorCode, outcomeOf } from '@gatehouse/acme'
 import { CLIENT_ISSUER, type OrderFailure, type OrderRecord } from '@gatehouse/cert-store/port'
-import { hasCode, TitledError } from '@gatehouse/net'
+import { hasCode, TitledError, toTime } from '@gatehouse/net'
 import { PkiError } from '@gatehouse/pki'
 import { type IssuanceErrorCode, IssueError } from './errors.ts'
 import type { Issuer } from './issuers/issuer.ts'
-import { backoff, DAY, earlyBackoff, toTime } from './times.ts'
+import { backoff, DAY, earlyBackoff } from './times.ts'
 
 /** Longest wait after a failure: one try a day does the CA no harm, and a certificate may be expiring. */
 const LONGEST_WAIT = DAY
@@ -77,12 +77,19 @@ export function failedOrder(
   return { ...order, status: 'failed', failures, lastError, nextTryAt }
 }
 
+const tryNow = (names: readonly string[]) => `To try now: gatehouse-certs renew ${names[0]} --now`
+
+/** What a line of the log says of a wait. */
+export function describeWait(nextTryAt: number, names: readonly string[]) {
+  return { nextTryAt: toTime(nextTryAt), action: tryNow(names) }
+}
+
 /** Makes the error that callers get for an order that has failed: one from before says so, and how to try again now. */
 export function issueFailed(order: OrderRecord, now: number, cause?: unknown): IssueError {
   const { names, issuer, lastError, nextTryAt } = order
   const [failedAt, next] = [toTime(lastError?.at ?? now), toTime(nextTryAt ?? now)]
   const profile = issuer === CLIENT_ISSUER ? ' --profile client' : ''
-  const how = `To try now: gatehouse-certs renew ${names[0]} --now${profile}`
+  const how = `${tryNow(names)}${profile}`
   const remembered = `. This is the failure of ${failedAt}; the next try is at ${next}. ${how}`
   const detail = `${names[0]} could not be issued: ${lastError?.detail}${cause === undefined ? remembered : ''}`
   const wait = Math.ceil(((nextTryAt ?? now) - now) / 1000)

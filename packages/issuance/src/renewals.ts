@@ -4,6 +4,7 @@ import type { Clock } from '@gatehouse/net'
 import { TitledError } from '@gatehouse/net'
 import { SYSTEM } from './admission.ts'
 import { IssueError } from './errors.ts'
+import { describeWait } from './failure.ts'
 import type { Holdings } from './holdings.ts'
 import type { Issuance } from './issuance.ts'
 import type { IssuanceRequest, Issuers } from './request.ts'
@@ -82,9 +83,10 @@ export function renewalsOf(deps: RenewalDeps) {
       const result = await issuance.renew(record, SYSTEM)
       if (!result.certificate) await setRenewAt(clock.now() + PENDING)
     } catch (error) {
-      const wait = waitOf(error) ?? retryAfter(record)
-      log.warn({ err: error, names, retryAfter: wait / 1000 }, 'a certificate could not be renewed')
-      await setRenewAt(clock.now() + wait)
+      const nextTryAt = clock.now() + (waitOf(error) ?? retryAfter(record))
+      const waiting = { err: error, names, ...describeWait(nextTryAt, names) }
+      log.warn(waiting, 'a certificate could not be renewed')
+      await setRenewAt(nextTryAt)
     }
   }
 

@@ -6,6 +6,11 @@ export interface Clock {
   setTimer(fn: () => void, ms: number): { cancel(): void }
 }
 
+/** RFC 3339 in UTC, to the second, as X.509 and logs have it. */
+export function toTime(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`
+}
+
 /** Resolves after that many milliseconds; rejects with the signal's reason if it is aborted. */
 export async function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   signal?.throwIfAborted()

@@ -1,6 +1,6 @@
 export { attempt, parseJson, retryAfterOf } from './answers.ts'
 export { requireCertificates } from './certificates.ts'
-export { type Clock, orAborted, orLate, sleep } from './clock.ts'
+export { type Clock, orAborted, orLate, sleep, toTime } from './clock.ts'
 export { type Condition, Congestion } from './congestion.ts'
 export { certificateFault, codeOf, describeConnectionFault } from './connection-faults.ts'
 export {

@@ -43,6 +43,10 @@ export function outboxOn(db: Engine, table: Table, max: number) {
         await Promise.all(due.map(({ id }) => tx.run(claim, id, until)))
         return due
       }),
+    async hastenEvents(receiver: string, now: number, claimedUntil: number): Promise<void> {
+      const hasten = `UPDATE ${name} SET next_at = $2 WHERE receiver = $1 AND next_at > $3`
+      await db.run(hasten, receiver, now, claimedUntil)
+    },
     async delayEvent(id: number, nextAt: number): Promise<void> {
       await db.run(`UPDATE ${name} SET tries = tries + 1, next_at = $2 WHERE id = $1`, id, nextAt)
     },

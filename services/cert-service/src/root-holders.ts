@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { RootHolder } from '@gatehouse/cert-store/port'
-import { DAY, toTime } from '@gatehouse/issuance/times'
+import { DAY } from '@gatehouse/issuance/times'
+import { toTime } from '@gatehouse/net'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 

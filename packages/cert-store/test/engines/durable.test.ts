@@ -110,6 +110,7 @@ t.test('a crash of the machine takes nothing back but what is soon done again', 
     ...['delayEvent', 'deleteChallenge', 'deleteEvent', 'deleteSignIn', 'dropAuthorityKey'],
     ...[
       'fileOrder',
+      'hastenEvents',
       'makeFutureDue',
       'prune',
       'pruneEvents',

@@ -244,6 +244,7 @@ async function driveRest({ store }: Opened): Promise<void> {
   await store.countEvents()
   for (const { id } of await store.claimDueEvents('hook', NOW, 10, NOW + DAY)) {
     await store.delayEvent(id, NOW)
+    await store.hastenEvents('hook', NOW, NOW)
     await store.deleteEvent(id)
   }
   await store.pruneEvents(NOW, { receivers: ['hook'], olderThan: NOW })

@@ -35,6 +35,7 @@ export async function fill(store: Store): Promise<void> {
   }
   const [first] = await store.claimDueEvents('webhook', NOW, 1, NOW + HOUR)
   await store.delayEvent(first?.id ?? 0, NOW + HOUR)
+  await store.hastenEvents('phone', NOW, NOW + HOUR)
   // The last one is gone: its id is not given again.
   await store.deleteEvent(4)
   await store.saveProbe(newProbe())

@@ -3,7 +3,7 @@ import { hasCode } from '@gatehouse/net'
 import { PkiError } from '@gatehouse/pki'
 import { isUnavailable } from '@gatehouse/store'
 import { IssuanceError, IssueError } from '../errors.ts'
-import { issueFailed } from '../failure.ts'
+import { describeWait, issueFailed } from '../failure.ts'
 import type { Actor } from '../request.ts'
 import type { FlightOrder } from './order.ts'
 import type { IssuanceDeps } from './ports.ts'
@@ -28,7 +28,10 @@ export async function storeFailure(
   const now = clock.now()
   const failed = order.failedBy(error, now)
   const { names, lastError, nextTryAt } = failed
-  log.warn({ err: error, names, nextTryAt }, 'a certificate could not be issued')
+  log.warn(
+    { err: error, names, ...describeWait(nextTryAt ?? now, names) },
+    'a certificate could not be issued',
+  )
   events?.emit({ type: 'failing', order: failed })
   await order.settle()
   const detail = lastError?.code ?? ''

@@ -1,3 +1,4 @@
+import { toTime } from '@gatehouse/net'
 import type { Clock } from '../clock.ts'
 import type { Loops } from '../loops.ts'
 import type { ReceiverConfig } from './config.ts'
@@ -48,6 +49,8 @@ export interface EventStore {
     limit: number,
     until: number,
   ): Promise<readonly WaitingEvent[]>
+  /** Makes the events of a receiver due at `now` whose next try is after `claimedUntil`: no replica is sending them. */
+  hastenEvents(receiver: string, now: number, claimedUntil: number): Promise<void>
   delayEvent(id: number, nextAt: number): Promise<void>
   deleteEvent(id: number): Promise<void>
 }
@@ -72,7 +75,13 @@ export class Outbox<Deps extends OutboxDeps = OutboxDeps> {
     this.deps = deps
     // One loop for each receiver, so that one that hangs holds up no other.
     for (const receiver of this.receivers) {
-      const deliver = (signal: AbortSignal) => this.#deliver(receiver, signal)
+      let isFirst = true
+      const deliver = async (signal: AbortSignal) => {
+        // Who has started the service may have removed what kept the receiver from accepting.
+        if (isFirst) await this.#hasten(receiver)
+        isFirst = false
+        await this.#deliver(receiver, signal)
+      }
       deps.loops.add(SEND_EVERY, deliver, 'events could not be delivered', 'warn')
     }
   }
@@ -95,6 +104,11 @@ export class Outbox<Deps extends OutboxDeps = OutboxDeps> {
     await Promise.all(this.receivers.map((receiver) => receiver.close()))
   }
 
+  async #hasten({ name }: Receiver): Promise<void> {
+    const { store, clock } = this.deps
+    await store.hastenEvents(name, clock.now(), clock.now() + CLAIMED)
+  }
+
   /** Sends the due events one at a time, up to the first that fails. A stop lets that one end. */
   async #deliver(receiver: Receiver, stopping: AbortSignal): Promise<void> {
     const { store, clock } = this.deps
@@ -102,32 +116,42 @@ export class Outbox<Deps extends OutboxDeps = OutboxDeps> {
       const now = clock.now()
       const [event] = await store.claimDueEvents(receiver.name, now, 1, now + CLAIMED)
       if (!event || stopping.aborted) return
-      if (await this.#send(receiver, event)) await store.deleteEvent(event.id)
-      else return this.#delay(receiver, event)
+      const reason = await this.#send(receiver, event)
+      if (reason !== undefined) return this.#delay(receiver, event, reason)
+      await store.deleteEvent(event.id)
     }
   }
 
-  async #send(receiver: Receiver, { body, person }: WaitingEvent): Promise<boolean> {
-    const { clock, log } = this.deps
+  /** Returns why it was not accepted. */
+  async #send(receiver: Receiver, { body, person }: WaitingEvent): Promise<string | undefined> {
     const { signal } = this.#closing
     try {
-      await receiver.send(body, { now: clock.now(), signal }, person)
-      return true
+      await receiver.send(body, { now: this.deps.clock.now(), signal }, person)
+      return undefined
     } catch (error) {
-      const reason = (error as Error).message
-      if (!signal.aborted)
-        log.warn({ receiver: receiver.name, reason }, 'an event was not accepted')
-      return false
+      return (error as Error).message
     }
   }
 
-  async #delay({ name: receiver }: Receiver, { id, at, tries }: WaitingEvent): Promise<void> {
+  async #delay(
+    { name: receiver }: Receiver,
+    { id, at, tries }: WaitingEvent,
+    reason: string,
+  ): Promise<void> {
     const { store, clock, log } = this.deps
     if (this.#closing.signal.aborted) return
     const nextAt = clock.now() + (PAUSES[tries] ?? DAY)
     const isOver = nextAt - at > GIVE_UP_AFTER && tries + 1 >= GIVE_UP_TRIES
-    if (!isOver) return store.delayEvent(id, nextAt)
-    log.warn({ receiver, id }, 'an event could not be delivered within 7 days and was dropped')
+    if (!isOver) {
+      const action = 'When the cause is removed, restart the service: it tries at once.'
+      const waiting = { receiver, reason, nextTryAt: toTime(nextAt), action }
+      log.warn(waiting, 'an event was not accepted')
+      return store.delayEvent(id, nextAt)
+    }
+    log.warn(
+      { receiver, id, reason },
+      'an event could not be delivered within 7 days and was dropped',
+    )
     await store.deleteEvent(id)
   }
 }

@@ -1,3 +1,4 @@
+import { toTime } from '@gatehouse/net'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type { Language } from './language.ts'
 
@@ -52,7 +53,7 @@ export function distanceFrom(language: Language, time: number, now: number): str
 /** Writes a time in ms relative to now; its title says when that is. */
 export function writeDistance(language: Language, time: number, now: number): SafeHtml {
   const title = textOf(language, time, 'minute')
-  return html`<time datetime="${dateTimeOf(time)}" title="${title}">${distanceFrom(language, time, now)}</time>`
+  return html`<time datetime="${toTime(time)}" title="${title}">${distanceFrom(language, time, now)}</time>`
 }
 
 /** Writes a time in ms: `3 Feb 2026, 12:03 UTC`, and in the zone of a browser that runs `TIME_SCRIPT`. */
@@ -71,15 +72,10 @@ export function writeDay(language: Language, time: number): SafeHtml {
 }
 
 function timeIn(language: Language, time: number, form: Form): SafeHtml {
-  return html`<time datetime="${dateTimeOf(time)}" data-form="${form}">${textOf(language, time, form)}</time>`
+  return html`<time datetime="${toTime(time)}" data-form="${form}">${textOf(language, time, form)}</time>`
 }
 
 function textOf(language: Language, time: number, form: Form): string {
   const text = formatsIn(language)[form].format(time)
   return form === 'day' ? text : `${text} UTC`
-}
-
-/** To the second, since a browser need not read more of it. */
-function dateTimeOf(time: number): string {
-  return `${new Date(time).toISOString().slice(0, 19)}Z`
 }

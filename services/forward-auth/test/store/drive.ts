@@ -37,6 +37,7 @@ export async function driveAll(store: AuthStore): Promise<void> {
   await store.outbox.addEvent({ body: '{}', at: now, receivers: ['ops'] })
   for (const { id } of await store.outbox.claimDueEvents('ops', now, 1, now + HOUR)) {
     await store.outbox.delayEvent(id, now)
+    await store.outbox.hastenEvents('ops', now, now)
     await store.outbox.deleteEvent(id)
   }
   await store.endSessions({ sid: 'x' })
