@@ -14,7 +14,7 @@ import { launchChromium } from '../services/forward-auth/test/integration/chromi
 import { asked, choices, portal } from '../services/forward-auth/test/pages/samples.ts'
 import { overviewPage, terminalPage } from './screenshots/pages.ts'
 
-const IMAGES = join(import.meta.dirname, '../docs/images')
+const PORTAL = join(import.meta.dirname, '../docs/images')
 /** Bytes of a picture: what is larger is taken again with less quality. */
 const MAX_BYTES = 60_000
 const QUALITIES = [90, 75, 60, 45, 30]
@@ -76,7 +76,7 @@ async function openTabs(browser: Browser, scheme: Scheme, port = '8443') {
     taken.set(name, image)
     const file = `${name}-${scheme}.webp`
     if (!file.includes(only)) return
-    writeFileSync(join(IMAGES, file), image)
+    writeFileSync(join(PORTAL, file), image)
     process.stdout.write(`${file} ${image.length}\n`)
   }
   /** Takes a page that is not of the demo, as high as it is. */
@@ -160,7 +160,7 @@ async function takeSamples({ open, take }: Tabs): Promise<void> {
     'pocket-id': 'Pocket ID',
   }
   const returnTo = new URL('https://wiki.example.com/')
-  const door = { portal, language: 'en', imagesUrl: '' } as const
+  const door = { portal, language: 'en', portalUrl: '' } as const
   const own = choices.flatMap((choice) => {
     const title = shown[choice.icon ?? '']
     return title === undefined ? [] : [{ ...choice, title, condition: 'well' as const }]

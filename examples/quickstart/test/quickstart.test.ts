@@ -88,7 +88,7 @@ t.test('npm start', async (t) => {
 
   const alice = await signIn('alice')
   t.equal(
-    alice.body,
+    /<pre>([^<]*)<\/pre>/.exec(alice.body)?.[1],
     `Authenticated
 
 ID: alice

@@ -64,7 +64,7 @@ import { store } from './store/open.ts'
 import type { StoreOptions } from './store/store.ts'
 import { VERSION } from './version.ts'
 import { faviconRoute, imageRoutes } from './web/images.ts'
-import { imagesUrlFor } from './web/reader.ts'
+import { portalFor } from './web/reader.ts'
 
 const METADATA = 'oauth-authorization-server'
 const BODY_LIMIT = 16 * 1024
@@ -249,18 +249,18 @@ type PersonProblem = Problem & { loginUrl?: string; clientUrl?: string; provider
 
 /** People get a page instead of problem+json. */
 function problemPage(problem: Problem, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const { portal: name = '' } = (request.params ?? {}) as { portal?: string }
-  const portal = request.server.portals.get(name)
   const { status, code, loginUrl, clientUrl, providerSays } = problem as PersonProblem
+  const retryAfter = Number(reply.getHeader('retry-after') ?? 0)
   const page = errorPage({
-    portal,
+    ...portalFor(request),
     language: languageOf(request),
-    imagesUrl: portal && imagesUrlFor(request, portal),
     status,
     code,
     problem,
     providerSays,
-    retryHref: loginUrl,
+    // Where waiting helps, the same address is tried again.
+    retryHref: loginUrl ?? (retryAfter > 0 && request.method === 'GET' ? '' : undefined),
+    retryAfter,
     clientHref: clientUrl,
     requestId: request.id,
   })

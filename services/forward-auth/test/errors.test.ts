@@ -10,6 +10,8 @@ import { ERRORS, FWA_ERRORS, FwaError, STATUS_OF } from '../src/errors.ts'
 import { describeApi } from '../src/openapi.ts'
 import { VERSION } from '../src/version.ts'
 import { portalOf, startApp, yamlOf } from './app.ts'
+import { named, text, waysIn } from './pages/read.ts'
+import { BROWSER } from './shapes.ts'
 
 const SRC = join(import.meta.dirname, '../src')
 
@@ -89,6 +91,42 @@ t.test('the type of every problem links to its row of the error page', async (t)
     t.equal(type, `https://auth.example.com/errors#${code}`, url)
   }
 })
+
+t.test(
+  'whatever is not there: people get one page with the ways out, programs one problem',
+  async (t) => {
+    const portals = portalOf('main', 'title: Example') + portalOf('other')
+    const test = await startApp(t, yamlOf(portals, 'server: { basePath: /gate }'))
+    const host = 'auth.example.com'
+    const cookie = await test.signIn('main', {}, { host })
+    const main = '/gate/portals/main'
+    const paths = [
+      ...['/', '/nothing', '/gate/nothing', '/gate/portals', '/gate/portals/nobody/account'],
+      ...['/nothing', '/providers/none', '/images/none', '/account/calls/none', '/authz/none'].map(
+        (path) => main + path,
+      ),
+      ...['/gate/api/portals/nobody/verify', '/gate/portal/nobody/profile'],
+      '/.well-known/oauth-protected-resource/none',
+    ]
+    const ways = [`https://${host}${main}/account`, `https://${host}${main}/logout`]
+    for (const url of paths) {
+      const page = await test.app.inject({ url, headers: { ...BROWSER, host, cookie } })
+      t.equal(page.statusCode, 404, url)
+      t.equal(named(page.body, 'h1').map(text).join(), 'Not found', url)
+      t.match(text(named(page.body, 'header')[0]!), 'Example', url)
+      t.strictSame(waysIn(page.body), ways, url)
+      if (url.includes('/calls/')) continue
+      const problem = await test.app.inject({ url, headers: { host, accept: '*/*' } })
+      t.match(problem.headers, { 'content-type': 'application/problem+json' }, url)
+      t.match(problem.json(), { type: String, title: String, status: 404, code: /NOT_FOUND$/ }, url)
+    }
+    const foreign = await test.app.inject({
+      url: '/nothing',
+      headers: { ...BROWSER, host: 'a.test' },
+    })
+    t.strictSame(waysIn(foreign.body), [], 'a host of nobody leads nowhere')
+  },
+)
 
 t.test('in a browser an unknown path is a page, and programs get problem+json', async (t) => {
   const { app } = await startApp(t, yamlOf(portalOf('main')))

@@ -86,7 +86,6 @@ export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
       searchAction: url('/sessions'),
       endAction: url('/sessions/end'),
       endPersonAction: url('/sessions/end'),
-      accountHref: url('/account'),
     })
   })
 
@@ -172,7 +171,6 @@ async function sendAccount(
     profile: visitor.session.profile,
     apps: portal.apps || apps.length > 0 ? apps : undefined,
     cameFrom: origin && mayOpenPage(origin, personAtPortal) ? origin : undefined,
-    logoutHref: url('/logout'),
     calls: count > 0 ? { href: url('/account/calls'), count } : undefined,
     ownSessions: {
       sessions: sessions.map((row) => ({ ...row, isCurrent: row.id === sid, profile: undefined })),

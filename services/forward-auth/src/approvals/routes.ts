@@ -55,8 +55,7 @@ export const approvalRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { profile, idle } = visitor.session
     // Otherwise a session would not become idle in front of an empty chair.
     if (idle === null) reply.header('refresh', RENEWAL)
-    const accountHref = pageUrl(realm, '/account')
-    return sendToReader(reply, realm, 200, callsPage, { profile, calls, accountHref })
+    return sendToReader(reply, realm, 200, callsPage, { profile, calls })
   })
 
   app.get(CALL, { schema: CALL_SCHEMA }, async (request, reply) => {

@@ -185,7 +185,7 @@ function sendForbidden(check: Check, { session }: Visitor, reply: FastifyReply):
   return sendToReader(reply, check, 403, refusedPage, {
     profile: session.profile,
     switchHref: switchUrl(check, reply),
-    appsHref: pageUrl(check, '/signin'),
+    host: check.forwarded.authority,
     requestId: reply.request.id,
   })
 }

@@ -3,7 +3,7 @@ import type { Page } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import type { Image } from './images.ts'
 import { fill, textsIn } from './languages.ts'
-import { initial, link, mainLink, page, post, type Reader, type Visit } from './pages.ts'
+import { imagesAt, initial, link, mainLink, page, post, type Reader, type Visit } from './pages.ts'
 import { agentList, type SessionList, sessionList } from './sessions.ts'
 
 /** An app that the person may open. */
@@ -27,7 +27,6 @@ interface OwnSessions extends SessionList {
  */
 export function accountPage(
   view: Visit & {
-    readonly logoutHref: string
     readonly apps?: readonly ShownApp[] | undefined
     /** The validated URL of the page before. */
     readonly cameFrom?: URL | undefined
@@ -39,7 +38,7 @@ export function accountPage(
   },
 ): Page {
   const { signedIn, sessions, calls: texts } = textsIn(view.language)
-  const { cameFrom, ownSessions, calls, allSessionsHref } = view
+  const { portalUrl, cameFrom, ownSessions, calls, allSessionsHref } = view
   const otherSessions = ownSessions?.sessions.some(({ isCurrent }) => !isCurrent)
     ? ownSessions
     : undefined
@@ -48,15 +47,13 @@ export function accountPage(
     symbol: 'check',
     styles: ownSessions && 'lists',
     hasImages: view.apps?.some(({ icon }) => icon),
+    offersHelp: view.apps?.length === 0,
     actions: html`
       ${view.apps && appList(view.apps, view)}
       <div class="actions">
         ${calls && link(calls.href, fill(texts.count, { count: String(calls.count) }))}
         ${cameFrom && mainLink(cameFrom.href, fill(signedIn.back, { host: cameFrom.host }))}
-        <details>
-          <summary>${signedIn.profile}</summary>
-          <pre>${toText(view.profile)}</pre>
-        </details>
+        ${link(`${portalUrl}/profile`, signedIn.profile)}
       </div>
       ${
         ownSessions &&
@@ -69,20 +66,27 @@ export function accountPage(
       }
       <div class="actions">
         ${otherSessions && post(otherSessions.othersAction, html`<button>${sessions.endOthers}</button>`)}
-        ${link(view.logoutHref, signedIn.signOut)}
+        ${link(`${portalUrl}/logout`, signedIn.signOut)}
         ${otherSessions && post(otherSessions.everywhereAction, html`<button>${sessions.everywhere}</button>`)}
         ${allSessionsHref && link(allSessionsHref, sessions.everybody)}
       </div>`,
   })
 }
 
-function appList(apps: readonly ShownApp[], { language, imagesUrl }: Reader): SafeHtml {
+/** The profile as text, which programs get without the page. */
+export function profilePage(view: Visit): Page {
+  const { profile: title, profileText: text } = textsIn(view.language).signedIn
+  const content = html`<pre>${toText(view.profile)}</pre>`
+  return page({ ...view, profile: undefined }, { title, text, content, isInside: true })
+}
+
+function appList(apps: readonly ShownApp[], { language, portalUrl }: Reader): SafeHtml {
   const { apps: title, noApps } = textsIn(language).signedIn
   if (apps.length === 0) return html`<p class="actions">${noApps}</p>`
   return html`
     <nav class="actions" aria-labelledby="apps">
       <h2 id="apps">${title}</h2>
-      ${apps.map((app) => appLink(app, imagesUrl))}
+      ${apps.map((app) => appLink(app, imagesAt(portalUrl)))}
     </nav>`
 }
 

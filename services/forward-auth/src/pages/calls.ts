@@ -1,8 +1,8 @@
 import type { Profile } from '@gatehouse/profile'
-import type { Page } from '@gatehouse/service-kit/pages'
+import { type Page, writeTime } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { calledItself, host, resourceText } from './consent.ts'
-import { fill, type Language, textsIn, writeTime } from './languages.ts'
+import { fill, type Language, textsIn } from './languages.ts'
 import { actions, link, page, person, post, type Visit } from './pages.ts'
 import { type ArgumentLine, type VisibleText, visibleText } from './visible.ts'
 
@@ -68,6 +68,7 @@ export function callPage(
     text: isOpen ? undefined : texts[`${result}Text`],
     content: html`<dl>${facts.map(([label, fact]) => html`<div><dt>${label}</dt><dd>${fact}</dd></div>`)}</dl>`,
     styles: 'consent',
+    isInside: true,
     formsTo: isOpen && result.hasStepUp ? 'https:' : undefined,
     actions: actions(
       isOpen ? decisionForm(result, language) : '',
@@ -103,10 +104,9 @@ function visible(text: VisibleText): SafeHtml {
 export function callsPage(
   view: Visit & {
     readonly calls: readonly (Pick<ShownCall, 'tool' | 'resource'> & { readonly href: string })[]
-    readonly accountHref: string
   },
 ): Page {
-  const { calls: texts, sessions } = textsIn(view.language)
+  const { calls: texts } = textsIn(view.language)
   const links = view.calls.map(({ tool, resource, href }) => {
     const server = html`<small>${resourceText(resource)}</small>`
     return html`<a class="choice" href="${href}"><span>${visible(visibleText(tool))}${server}</span></a>`
@@ -114,6 +114,7 @@ export function callsPage(
   return page(view, {
     title: texts.title,
     text: links.length > 0 ? undefined : texts.none,
-    actions: actions(...links, link(view.accountHref, sessions.title)),
+    isInside: true,
+    actions: links.length > 0 ? actions(...links) : '',
   })
 }

@@ -70,6 +70,7 @@ export function consentPage(
       ${isProven ? '' : html`<p class="notice">${texts.selfRegistered}</p>`}
       ${view.isLoopback ? html`<p class="notice">${texts.loopback}</p>` : ''}`,
     styles: 'consent',
+    isInside: true,
     // Browsers hold the redirects after a form to the policy, those of the client's own pages too.
     formsTo: scheme || (view.isLoopback ? 'http:' : 'https:'),
     actions: actions(

@@ -1,4 +1,5 @@
 import { LANGUAGES, type Language } from '@gatehouse/service-kit/pages'
+import { html, type SafeHtml } from '@remix-run/html-template'
 import { TEXTS, type Translations } from './texts.ts'
 
 export type { Language } from '@gatehouse/service-kit/pages'
@@ -32,12 +33,15 @@ export function fill(text: string, values: Readonly<Record<string, string>>): st
   )
 }
 
-/** A time in ms, as people write it, in UTC. */
-export function writeTime(language: Language, time: number): string {
-  const date = { day: 'numeric', month: 'long', year: 'numeric' } as const
-  const clock = { hour: '2-digit', minute: '2-digit' } as const
-  const zone = { timeZone: 'UTC', timeZoneName: 'short' } as const
-  // As the pages of certificates write it: the day first, and 24 hours.
-  const locale = language === 'en' ? 'en-GB' : language
-  return new Intl.DateTimeFormat(locale, { ...date, ...clock, ...zone }).format(time)
+/** Replaces names in braces by parts of a page. */
+export function fillHtml(text: string, parts: Readonly<Record<string, SafeHtml>>): SafeHtml {
+  return html`${text.split(/\{(\w+)\}/).map((piece, i) => (i % 2 === 0 ? piece : (parts[piece] ?? '')))}`
+}
+
+/** Writes how long something takes: `40 seconds`, `5 minutes`. */
+export function writeDuration(language: Language, seconds: number): string {
+  const [amount, unit] =
+    seconds < 100 ? [Math.ceil(seconds), 'second'] : [Math.ceil(seconds / 60), 'minute']
+  const format = { style: 'unit', unit, unitDisplay: 'long' } as const
+  return new Intl.NumberFormat(language, format).format(amount)
 }

@@ -1,17 +1,17 @@
 import type { Provider } from '@gatehouse/identity-providers'
 import type { Condition } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
-import { type Page, pageOf } from '@gatehouse/service-kit/pages'
+import { type Page, pageOf, writeTime } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { DEFAULT_ACCENT } from './colors.ts'
 import { outline, type SymbolName, symbol, TONES, tile } from './icons.ts'
 import type { Image } from './images.ts'
-import { fill, type Language, textsIn, writeTime } from './languages.ts'
+import { fill, fillHtml, type Language, textsIn, writeDuration } from './languages.ts'
 import { type Styles, sheetOf } from './sheets.ts'
 
 /** Names of people, and texts of providers and errors, are cut to these many bytes of HTML. */
-export const MAX_NAME = 80
-export const MAX_TEXT = 240
+export const MAX_NAME = 64
+export const MAX_TEXT = 200
 
 /** The members of a portal that pages show. */
 export interface PagePortal {
@@ -28,8 +28,8 @@ export interface PagePortal {
 export interface Reader {
   readonly portal: PagePortal
   readonly language: Language
-  /** Absolute URL of the folder of the images, since apps show some of the pages at their hosts. */
-  readonly imagesUrl: string
+  /** Absolute, since apps show some of the pages at their hosts. */
+  readonly portalUrl: string
 }
 
 /** A reader who is signed in. */
@@ -89,30 +89,32 @@ export function signedOutPage(
   const isDone = end === undefined
   return page(view, {
     title: texts.title,
-    text: isDone ? texts.text : fill(texts.notStored, { end: writeTime(view.language, end) }),
+    text: isDone ? texts.text : fillHtml(texts.notStored, { end: writeTime(view.language, end) }),
     symbol: isDone ? 'check' : 'alert',
     actions: actions(atProvider, link(view.signInHref, texts.signIn)),
   })
 }
 
 /**
- * The page for people who are signed in without access. Under 4 kB with a short link, since checks respond with it.
- * `appsHref` leads to what the person may open.
+ * The page for people without access: to the app at `host`, or else to anything of the portal. Under 4 kB with a short
+ * link, since checks respond with it.
  */
 export function refusedPage(
-  view: Visit & Record<'switchHref' | 'requestId', string> & { readonly appsHref?: string },
+  view: Visit & Record<'switchHref' | 'requestId', string> & { readonly host?: string | undefined },
 ): Page {
-  const { title, text, switchAccount } = textsIn(view.language).refused
+  const { title, text, portalText, switchAccount } = textsIn(view.language).refused
+  const { host, portal } = view
   return page(view, {
     title,
-    text,
+    text:
+      host === undefined
+        ? fill(portalText, { portal: clip(portal.title, MAX_NAME) })
+        : fill(text, { host: clip(host, MAX_NAME) }),
     symbol: 'lock',
     styles: 'short',
+    isInside: host !== undefined,
     requestId: view.requestId,
-    actions: actions(
-      mainLink(view.switchHref, switchAccount),
-      view.appsHref && link(view.appsHref, textsIn(view.language).signedIn.apps),
-    ),
+    actions: actions(mainLink(view.switchHref, switchAccount)),
   })
 }
 
@@ -183,13 +185,15 @@ export function errorPage(view: {
   readonly portal?: PagePortal | undefined
   readonly language: Language
   /** Undefined where the request does not tell which sign-in host its page belongs to. */
-  readonly imagesUrl?: string | undefined
+  readonly portalUrl?: string | undefined
   readonly status: number
   readonly code: string
   /** The problem in English, for the administrator: its title, and what exactly was wrong. */
   readonly problem?: { readonly title: string; readonly detail?: string | undefined } | undefined
   readonly providerSays?: string | undefined
   readonly retryHref?: string | undefined
+  /** Seconds until another try is worth it. */
+  readonly retryAfter?: number | undefined
   /** Tells a client of it: its page is not ours. */
   readonly clientHref?: string | undefined
   readonly requestId: string
@@ -197,7 +201,8 @@ export function errorPage(view: {
   const texts = textsIn(view.language)
   const kind = errorTextFor(view.code, view.status)
   const { title, text, next } = texts.errors[kind]
-  const { problem, providerSays } = view
+  const { problem, providerSays, retryAfter } = view
+  const wait = retryAfter && writeDuration(view.language, retryAfter)
   // The title of the page says less than that of the problem.
   const problemTitle = kind === view.code ? [] : [problem?.title]
   const detail = [...problemTitle, problem?.detail].filter(Boolean).join(': ')
@@ -205,12 +210,14 @@ export function errorPage(view: {
     title,
     text,
     content: html`
-      <p>${next}</p>
+      <p>${wait ? fill(texts.wait, { wait }) : next}</p>
       ${providerSays && html`<p>${texts.providerSays} <q><bdi>${clip(providerSays, MAX_TEXT)}</bdi></q></p>`}`,
     symbol: view.status === 403 && kind !== 'SETUP' ? 'lock' : 'alert',
-    actions: view.retryHref
-      ? actions(mainLink(view.retryHref, texts.retry))
-      : view.clientHref && actions(link(view.clientHref, backTo(view.clientHref, view.language))),
+    isInside: true,
+    actions:
+      view.retryHref !== undefined
+        ? actions(mainLink(view.retryHref, texts.retry))
+        : view.clientHref && actions(link(view.clientHref, backTo(view.clientHref, view.language))),
     detail,
     styles: 'short',
     requestId: `${view.requestId} · ${view.status} ${view.code}`,
@@ -227,6 +234,7 @@ type ErrorText = keyof ReturnType<typeof textsIn>['errors']
 /** Errors that only an administrator can do something about share a text. */
 function errorTextFor(code: string, status: number): ErrorText {
   if (Object.hasOwn(textsIn('en').errors, code)) return code as ErrorText
+  if (status === 404) return 'NOT_FOUND'
   if (code.startsWith('FWA_') || code.startsWith('PROFILE_')) return 'SETUP'
   return status < 500 ? 'REQUEST' : 'INTERNAL'
 }
@@ -254,7 +262,7 @@ type Document = Parameters<typeof pageOf>[0]
 
 /** A card below the title of the portal. */
 interface Card extends Pick<Document, 'title' | 'images' | 'refresh' | 'formsTo' | 'framedBy'> {
-  readonly text?: string | undefined
+  readonly text?: SafeHtml | string | undefined
   /** The content below the text. */
   readonly content?: SafeHtml | '' | undefined
   readonly symbol?: SymbolName
@@ -262,6 +270,10 @@ interface Card extends Pick<Document, 'title' | 'images' | 'refresh' | 'formsTo'
   /** Default: usual. What is short stays below 4 kB. */
   readonly styles?: Styles | undefined
   readonly hasImages?: boolean | undefined
+  /** Whether it is for people who are, or may be, signed in: it leads to their account, and out. */
+  readonly isInside?: boolean
+  /** Whether it names the contact, as pages about problems do. */
+  readonly offersHelp?: boolean
   readonly detail?: string | undefined
   readonly requestId?: string
 }
@@ -271,19 +283,22 @@ export function page(
     portal,
     profile,
     language,
-    imagesUrl,
+    portalUrl,
   }: Pick<Reader, 'language'> & {
-    readonly [key in 'portal' | 'profile' | 'imagesUrl']?: Visit[key] | undefined
+    readonly [key in 'portal' | 'profile' | 'portalUrl']?: Visit[key] | undefined
   },
   { title, text, content, styles = 'usual', hasImages, detail, requestId, ...card }: Card,
 ): Page {
   const texts = textsIn(language)
   const { title: brand = texts.brand, accent = DEFAULT_ACCENT, logo, favicon } = portal ?? {}
   const tone = card.symbol && TONES[card.symbol]
-  const helper = tone === 'warn' || tone === 'bad' ? portal?.contact : undefined
+  const offersHelp = card.offersHelp || tone === 'warn' || tone === 'bad'
+  const helper = offersHelp ? portal?.contact : undefined
   const ownFooter = portal?.texts.footer && ownParagraph(portal.texts.footer, language)
   const footer = requestId ? report(texts, requestId, detail) : ownFooter
+  const ways = card.isInside && portalUrl ? waysOut(texts, portalUrl) : ''
   const { formsTo, framedBy, refresh, images = [] } = card
+  const imagesUrl = portalUrl && imagesAt(portalUrl)
   const portalImages = logo || favicon || hasImages ? [imagesUrl ?? []].flat() : []
   const urlOf = (image: Image | undefined) => image && imagesUrl && `${imagesUrl}${image.name}`
   const mark = urlOf(logo)
@@ -298,7 +313,7 @@ export function page(
       ${card.actions}
       ${helper && contact(texts.contact, helper)}
     </main>
-    ${footer && html`<footer>${footer}</footer>`}`
+    ${(ways || footer) && html`<footer>${ways}${footer}</footer>`}`
   return pageOf(
     {
       ...{ title: `${title} · ${brand}`, language, accent, body, refresh, formsTo, framedBy },
@@ -307,6 +322,16 @@ export function page(
     },
     sheetOf(styles, accent),
   )
+}
+
+/** The address of the images of a portal. */
+export function imagesAt(portalUrl: string): string {
+  return `${portalUrl}/images/`
+}
+
+function waysOut({ signedIn }: ReturnType<typeof textsIn>, portalUrl: string): SafeHtml {
+  const { account, signOut } = signedIn
+  return html`<p><a href="${portalUrl}/account">${account}</a> · <a href="${portalUrl}/logout">${signOut}</a></p>`
 }
 
 /** The lines that people tell the administrator. */
@@ -341,7 +366,7 @@ function ownText(texts: OwnText, language: Language): { text: string; tag?: stri
 function contact(question: string, address: string): SafeHtml {
   const isLink = /^(mailto:|https:\/\/)/.test(address)
   const label = address.replace(/^mailto:|^https:\/\//, '')
-  const text = isLink ? html`<a class="inline" href="${address}">${label}</a>` : address
+  const text = isLink ? html`<a href="${address}">${label}</a>` : address
   return html`<p class="ask">${question} ${text}</p>`
 }
 

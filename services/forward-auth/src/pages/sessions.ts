@@ -1,10 +1,10 @@
 import type { Profile } from '@gatehouse/profile'
-import type { Page } from '@gatehouse/service-kit/pages'
+import { type Page, writeTime } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { calledItself, host, resourceText } from './consent.ts'
 import { deviceOf } from './device.ts'
-import { fill, type Language, textsIn, writeTime } from './languages.ts'
-import { clip, link, MAX_NAME, page, person, post, type Reader } from './pages.ts'
+import { fill, type Language, textsIn } from './languages.ts'
+import { actions, clip, link, MAX_NAME, page, person, post, type Reader } from './pages.ts'
 
 /** The maximum number of sessions, or agents, on a page. */
 export const MAX_SHOWN = 100
@@ -169,7 +169,7 @@ function isolateAll(texts: readonly string[]): SafeHtml {
  */
 export function sessionsPage(
   view: ListView &
-    Record<'searchAction' | 'endPersonAction' | 'accountHref', string> & {
+    Record<'searchAction' | 'endPersonAction', string> & {
       readonly person?: string | undefined
     },
 ): Page {
@@ -180,6 +180,7 @@ export function sessionsPage(
   return page(view, {
     title: texts.everybody,
     styles: 'lists',
+    isInside: true,
     actions: html`
       <form class="search" role="search" action="${view.searchAction}">
         <label for="person">${texts.searchLabel}</label>
@@ -191,9 +192,6 @@ export function sessionsPage(
         ${hasSessions ? sessionList(view) : html`<p>${texts.none}</p>`}
       </div>
       ${agentList(view)}
-      <div class="actions">
-        ${view.person && link(view.searchAction, texts.everybody)}
-        ${link(view.accountHref, texts.title)}
-      </div>`,
+      ${view.person && actions(link(view.searchAction, texts.everybody))}`,
   })
 }

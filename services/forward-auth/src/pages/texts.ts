@@ -13,6 +13,9 @@ export interface Translations {
 export const TEXTS = {
   brand: ['Gatehouse', 'Gatehouse', 'Gatehouse', 'Gatehouse'],
   retry: ['Try again', 'Erneut versuchen', 'Réessayer', 'Volver a intentarlo'],
+  wait: [
+    'Try again in {wait}.', 'Versuchen Sie es in {wait} noch einmal.',
+    'Réessayez dans {wait}.', 'Vuelva a intentarlo dentro de {wait}.'],
   requestId: ['Request', 'Anfrage', 'Requête', 'Solicitud'],
   details: ['Details:', 'Einzelheiten:', 'Détails :', 'Detalles:'],
   contact: ['Need help?', 'Brauchen Sie Hilfe?', 'Besoin d’aide ?', '¿Necesita ayuda?'],
@@ -26,11 +29,17 @@ export const TEXTS = {
   signedIn: {
     title: ['You are signed in', 'Sie sind angemeldet', 'Vous êtes connecté', 'Ha iniciado sesión'],
     back: ['Continue to {host}', 'Weiter zu {host}', 'Continuer vers {host}', 'Continuar a {host}'],
+    account: ['Your account', 'Ihr Konto', 'Votre compte', 'Su cuenta'],
     apps: ['Your apps', 'Ihre Apps', 'Vos applications', 'Sus aplicaciones'],
     noApps: [
-      'This account does not have access to any apps here yet.', 'Dieses Konto hat hier noch auf keine App Zugriff.',
-      'Ce compte n’a encore accès à aucune application ici.', 'Esta cuenta todavía no tiene acceso a ninguna aplicación aquí.'],
-    profile: ['Show my profile', 'Mein Profil anzeigen', 'Afficher mon profil', 'Ver mi perfil'],
+      'This account does not have access to any apps here yet. Ask the administrator of this site for access.',
+      'Dieses Konto hat hier noch auf keine App Zugriff. Bitten Sie die Administration um Zugriff.',
+      'Ce compte n’a encore accès à aucune application ici. Demandez l’accès à l’administrateur de ce site.',
+      'Esta cuenta todavía no tiene acceso a ninguna aplicación aquí. Pida acceso al administrador de este sitio.'],
+    profile: ['Your profile', 'Ihr Profil', 'Votre profil', 'Su perfil'],
+    profileText: [
+      'This is what apps can learn about you here.', 'Das können Apps hier über Sie erfahren.',
+      'Voici ce que les applications peuvent savoir de vous ici.', 'Esto es lo que las aplicaciones pueden saber de usted aquí.'],
     signOut: ['Sign out', 'Abmelden', 'Se déconnecter', 'Cerrar sesión'],
   },
   sessions: {
@@ -174,12 +183,15 @@ export const TEXTS = {
       'No access with this account', 'Kein Zugriff mit diesem Konto',
       'Accès impossible avec ce compte', 'Esta cuenta no tiene acceso'],
     text: [
-      'You are signed in, but this account does not have access to this page. If it should, ask the administrator of this site.',
-      'Sie sind angemeldet, aber dieses Konto hat keinen Zugriff auf diese Seite. ' +
-        'Wenn Sie Zugriff brauchen, wenden Sie sich an die Administration.',
-      'Vous êtes connecté, mais ce compte n’a pas accès à cette page. Pour y accéder, adressez-vous à l’administrateur de ce site.',
-      'Ha iniciado sesión, pero esta cuenta no tiene acceso a esta página. ' +
-        'Si necesita acceso, póngase en contacto con el administrador de este sitio.'],
+      'This account may not open this page of {host}. If it should, ask the administrator of this site.',
+      'Dieses Konto darf diese Seite von {host} nicht öffnen. Wenn Sie Zugriff brauchen, fragen Sie die Administration.',
+      'Ce compte ne peut pas ouvrir cette page de {host}. Demandez l’accès à l’administrateur de ce site.',
+      'Esta cuenta no puede abrir esta página de {host}. Pida acceso al administrador de este sitio.'],
+    portalText: [
+      'This account may not use {portal}. If it should, ask the administrator of this site.',
+      'Dieses Konto darf {portal} nicht verwenden. Wenn Sie Zugriff brauchen, fragen Sie die Administration.',
+      'Ce compte ne peut pas utiliser {portal}. Demandez l’accès à l’administrateur de ce site.',
+      'Esta cuenta no puede usar {portal}. Pida acceso al administrador de este sitio.'],
     switchAccount: ['Sign in as someone else', 'Mit einem anderen Konto anmelden', 'Utiliser un autre compte', 'Usar otra cuenta'],
   },
   framed: {
@@ -346,15 +358,6 @@ export const TEXTS = {
         'Versuchen Sie es noch einmal, und erlauben Sie Cookies für diese Website.',
         'Réessayez, et autorisez les cookies pour ce site.',
         'Vuelva a intentarlo y permita las cookies de este sitio.'],
-    },
-    FWA_NOT_FOUND: {
-      title: ['Nothing at this address', 'Unter dieser Adresse ist nichts', 'Rien à cette adresse', 'No hay nada en esta dirección'],
-      text: [
-        'There is no sign-in page at this address.', 'Unter dieser Adresse gibt es keine Anmeldeseite.',
-        'Il n’y a pas de page de connexion à cette adresse.', 'En esta dirección no hay ninguna página de inicio de sesión.'],
-      next: [
-        'Check the address, or open the app again.', 'Prüfen Sie die Adresse, oder öffnen Sie die App noch einmal.',
-        'Vérifiez l’adresse, ou ouvrez de nouveau l’application.', 'Compruebe la dirección o vuelva a abrir la aplicación.'],
     },
     FWA_OAUTH_INVALID: {
       title: [

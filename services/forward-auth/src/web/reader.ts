@@ -1,9 +1,8 @@
 import { languageOf, type Page, sendPage } from '@gatehouse/service-kit/pages'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Reader } from '../pages/pages.ts'
-import type { Portal } from '../portal/portals.ts'
-import { pageUrl } from '../sites.ts'
-import { type Realm, siteOf } from './realm.ts'
+import { issuerOf } from '../sites.ts'
+import { isSentTo, type Realm, siteOf } from './realm.ts'
 
 type OwnMembers<View> = View extends Reader ? Omit<View, keyof Reader> : never
 
@@ -17,14 +16,16 @@ export function sendToReader<View extends Reader>(
 ): FastifyReply {
   const { portal } = realm
   const language = languageOf(reply.request)
-  const reader: Reader = { portal, language, imagesUrl: pageUrl(realm, IMAGES) }
+  const reader: Reader = { portal, language, portalUrl: issuerOf(realm) }
   return sendPage(reply, status, page({ ...view, ...reader } as unknown as View))
 }
 
-/** The images of a portal as an error page names them; undefined if its host is on no domain. */
-export function imagesUrlFor(request: FastifyRequest, portal: Portal): string | undefined {
+/** The portal of an error page, and its URL, as far as the request tells: what is at no portal is at the first one. */
+export function portalFor(request: FastifyRequest) {
+  const { portal: name = '' } = (request.params ?? {}) as { portal?: string }
+  const { portals } = request.server
   const site = siteOf(request)
-  return site && pageUrl({ portal, site }, IMAGES)
+  const [first] = site && isSentTo(site.authOrigin, request) ? portals.values() : []
+  const portal = portals.get(name) ?? first
+  return { portal, portalUrl: portal && site && issuerOf({ portal, site }) }
 }
-
-const IMAGES = '/images/'

@@ -5,6 +5,7 @@ import { fromClaims } from '@gatehouse/profile'
 import t, { type Test } from 'tap'
 import { portalOf, startApp, yamlOf } from '../app.ts'
 import { createFakeProvider } from '../fake-provider.ts'
+import { named, text, waysIn } from '../pages/read.ts'
 import { AUTH, arrive, MAIN, SCRIPT, signIn, start } from '../portal/kit.ts'
 
 const ADA = {
@@ -35,7 +36,7 @@ async function startAs(t: Test, claims: Record<string, unknown> = ADA) {
 t.test('the profile as text, as JSON, and by both spellings of the path', async (t) => {
   const { ada, corp } = await startAs(t)
   for (const path of [`${MAIN}/profile`, `${AUTH}/portal/main/profile`]) {
-    const { statusCode, headers, body } = await ada.open(path)
+    const { statusCode, headers, body } = await ada.open(path, { headers: SCRIPT })
     t.equal(statusCode, 200)
     t.match(headers, {
       'content-type': 'text/plain; charset=utf-8',
@@ -61,6 +62,10 @@ Groups:
   - ops
 `,
     )
+    const page = await ada.open(path)
+    t.match(page, { statusCode: 200, headers: { 'content-type': 'text/html; charset=utf-8' } })
+    t.equal(text(named(page.body, 'pre')[0]!), body, 'people see the same text on a page')
+    t.strictSame(waysIn(page.body), [`${MAIN}/account`, `${MAIN}/logout`])
   }
   const json = await ada.open(`${MAIN}/profile.json`)
   t.match(json.headers, { 'content-type': /^application\/json/, 'cache-control': 'no-store' })
@@ -82,7 +87,8 @@ Groups:
 
 t.test('what the provider did not share is not there', async (t) => {
   const { ada } = await startAs(t, { sub: 'x' })
-  t.equal((await ada.open(`${MAIN}/profile`)).body, 'Authenticated\n\nID: x\nProvider: corp\n')
+  const asText = await ada.open(`${MAIN}/profile`, { headers: SCRIPT })
+  t.equal(asText.body, 'Authenticated\n\nID: x\nProvider: corp\n')
   t.strictSame((await ada.open(`${MAIN}/profile.json`)).json(), {
     authenticated: true,
     provider: 'corp',

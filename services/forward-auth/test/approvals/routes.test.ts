@@ -238,7 +238,7 @@ t.test('the list and the account say which calls wait', async (t) => {
   const list = await open(ada)
   t.match(list, { statusCode: 200, headers: { refresh: '5' } })
   t.match(hrefsIn(list.body)[0], id)
-  t.equal(hrefsIn(list.body).length, 3)
+  t.equal(hrefsIn(list.body).length, 2)
   t.match(await account(), 'Calls that wait for you: 2')
   await answer(ada, id, 'deny')
   t.match(await account(), 'Calls that wait for you: 1')

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { portalOf, startApp, yamlOf } from '../app.ts'
+import { waysIn } from '../pages/read.ts'
 import { MAIN, SCRIPT } from '../portal/kit.ts'
 import { BROWSER, SHAPES, type Shape } from '../shapes.ts'
 
@@ -71,7 +72,7 @@ t.test('a refused header or host says which one, and why', async (t) => {
     t.match((await check(shape, { ...SCRIPT, ...headers })).json().detail, detail)
 })
 
-t.test('pages have a way on: to the apps, and to the profile without leaving', async (t) => {
+t.test('pages have a way on: to the account, to the profile, and out', async (t) => {
   const { app, check, signIn } = await startApp(
     t,
     yamlOf(portalOf('main', 'policies: { no: "false" }')),
@@ -79,12 +80,14 @@ t.test('pages have a way on: to the apps, and to the profile without leaving', a
   const claims = { name: 'Ada' }
   const cookie = await signIn('main', claims)
   const refused = await check(FORWARDED, { ...BROWSER, cookie }, { query: '?policy=no' })
-  t.match(refused, { statusCode: 403, body: `href="${MAIN}/signin"` })
+  t.equal(refused.statusCode, 403)
+  t.strictSame(waysIn(refused.body), [`${MAIN}/account`, `${MAIN}/logout`])
+  t.match(refused.body, 'This account may not open this page of app.example.com.')
   const page = await app.inject({
     url: '/portals/main/account',
     headers: { ...BROWSER, host: AUTH, cookie: await signIn('main', claims, { host: AUTH }) },
   })
-  t.match(page.body, /<details><summary>[^<]+<\/summary><pre>.*ID: ada\nProvider: corp/s)
+  t.match(page.body, `href="${MAIN}/profile"`)
   t.match(page.body, '<title>You are signed in · example.com</title>', 'a portal without title')
   const french = await check(NGINX, { ...BROWSER, 'accept-language': 'fr', 'x-original-url': 'x' })
   t.match(french.body, 'Détails\u202f: <bdi')

@@ -94,7 +94,7 @@ const HEADINGS: Readonly<Record<keyof typeof PAGES, string>> = {
   'provider down': 'corp is not responding',
   'signed-in': 'You are signed in',
   'sign-out': 'Sign out?',
-  error: 'Nothing at this address',
+  error: 'Not found',
   refused: 'No access with this account',
 }
 

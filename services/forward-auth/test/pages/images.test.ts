@@ -8,7 +8,9 @@ import { type ImageKind, readImage } from '../../src/pages/images.ts'
 import { refusedPage } from '../../src/pages/pages.ts'
 import { ICO, JPEG, PNG, pngOf, SVG, WEBP } from './pictures.ts'
 import { attribute, named, text } from './read.ts'
-import { ada, IMAGES, portal, samples } from './samples.ts'
+import { ada, PORTAL, portal, samples } from './samples.ts'
+
+const IMAGES = `${PORTAL}/images/`
 
 const FOLDER = testFolder(t)
 const KINDS: readonly ImageKind[] = ['logo', 'favicon', 'icon']
@@ -164,13 +166,13 @@ t.test('the favicon is that of the portal', async (t) => {
 })
 
 t.test('an app has its icon, which is no text', async (t) => {
-  const visit = { portal, language: 'en', imagesUrl: IMAGES, profile: ada } as const
+  const visit = { portal, language: 'en', portalUrl: PORTAL, profile: ada } as const
   const url = new URL('https://wiki.example.com/')
   const apps = [
     { name: 'Wiki', url, icon: logo },
     { name: 'Plain', url },
   ]
-  const page = accountPage({ ...visit, apps, logoutHref: '/' })
+  const page = accountPage({ ...visit, apps })
   t.strictSame(imagesIn(page.html), [[`${IMAGES}${logo.name}`, '']])
   const links = named(page.html, 'a').map(text)
   t.strictSame(links.slice(0, 2), ['Wikiwiki.example.com', 'PPlainwiki.example.com'])

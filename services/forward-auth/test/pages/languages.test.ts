@@ -1,7 +1,8 @@
 import { LANGUAGES, type Language } from '@gatehouse/service-kit/pages'
+import { html } from '@remix-run/html-template'
 import t from 'tap'
 import { ERRORS } from '../../src/errors.ts'
-import { fill, textsIn, writeTime } from '../../src/pages/languages.ts'
+import { fill, fillHtml, textsIn, writeDuration } from '../../src/pages/languages.ts'
 
 const en = textsIn('en')
 
@@ -55,13 +56,18 @@ t.test('fills in what is in braces, as it is', async (t) => {
   t.equal(fill('a {toString}', {}), 'a ')
 })
 
-t.test('times are written as in the language', async (t) => {
-  const time = Date.UTC(2030, 0, 2, 3, 4)
-  const written: Record<Language, string> = {
-    en: '2 January 2030 at 03:04 UTC',
-    de: '2. Januar 2030 um 03:04 UTC',
-    fr: '2 janvier 2030 à 03:04 UTC',
-    es: '2 de enero de 2030 a las 03:04 UTC',
-  }
-  for (const tag of LANGUAGES) t.equal(writeTime(tag, time).replace(/\s/g, ' '), written[tag], tag)
+t.test('parts of a page in braces are what they are, and texts are escaped', async (t) => {
+  t.equal(String(fillHtml('<i> {b}{c}', { b: html`<b>x</b>` })), '&lt;i&gt; <b>x</b>')
+})
+
+t.test('durations are written as in the language, rounded up', async (t) => {
+  const table: [seconds: number, written: Record<Language, string>][] = [
+    [1, { en: '1 second', de: '1 Sekunde', fr: '1 seconde', es: '1 segundo' }],
+    [40.2, { en: '41 seconds', de: '41 Sekunden', fr: '41 secondes', es: '41 segundos' }],
+    [119, { en: '2 minutes', de: '2 Minuten', fr: '2 minutes', es: '2 minutos' }],
+    [3_601, { en: '61 minutes', de: '61 Minuten', fr: '61 minutes', es: '61 minutos' }],
+  ]
+  for (const [seconds, written] of table)
+    for (const tag of LANGUAGES)
+      t.equal(writeDuration(tag, seconds).replace(/\s/g, ' '), written[tag], tag)
 })

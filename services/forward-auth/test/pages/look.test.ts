@@ -1,10 +1,10 @@
 import t from 'tap'
 import { logoutPage, refusedPage, signInPage } from '../../src/pages/pages.ts'
 import { attribute, named, text } from './read.ts'
-import { ada, choices, IMAGES, portal } from './samples.ts'
+import { ada, choices, PORTAL, portal } from './samples.ts'
 
 const signInText = (texts: typeof portal.texts, language: 'en' | 'fr') =>
-  signInPage({ portal: { ...portal, texts }, language, imagesUrl: IMAGES, choices }).html
+  signInPage({ portal: { ...portal, texts }, language, portalUrl: PORTAL, choices }).html
 
 t.test('a portal has texts of its own, in the language of the page or the nearest', async (t) => {
   const german = { title: { de: 'Willkommen' }, intro: { en: 'Hello', de: 'Hallo' } }
@@ -22,7 +22,7 @@ t.test('a portal has texts of its own, in the language of the page or the neares
 })
 
 t.test('pages of errors and refusals say whom to ask', async (t) => {
-  const reader = { language: 'en', imagesUrl: IMAGES } as const
+  const reader = { language: 'en', portalUrl: PORTAL } as const
   const said = { ...reader, profile: ada, switchHref: '/x', requestId: 'abc' }
   const table: [contact: string | undefined, link: string | undefined, shown: string][] = [
     ['mailto:help@example.com', 'mailto:help@example.com', 'Need help? help@example.com'],

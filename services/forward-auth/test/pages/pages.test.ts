@@ -11,7 +11,7 @@ import { textsIn } from '../../src/pages/languages.ts'
 import { errorPage, refusedPage, signInPage } from '../../src/pages/pages.ts'
 import { sessionsPage } from '../../src/pages/sessions.ts'
 import { attribute, below, elements, named, text } from './read.ts'
-import { ada, agent, choices, IMAGES, portal, samples, session } from './samples.ts'
+import { ada, agent, choices, PORTAL, portal, samples, session } from './samples.ts'
 
 const texts = textsIn('en')
 
@@ -25,42 +25,56 @@ const everyPage = LANGUAGES.flatMap((language) =>
   ),
 )
 
-t.test('every page is valid HTML with one main part and one heading, without script', async (t) => {
-  for (const [name, { html, language: sent }, language] of everyPage) {
-    t.equal(sent, language, `${name}: content language`)
-    const found = elements(html)
-    const count = (tag: string) => found.filter(({ tagName }) => tagName === tag).length
-    t.equal(attribute(found[0]!, 'lang'), language, `${name}: language`)
-    for (const tag of ['title', 'header', 'main', 'h1']) t.equal(count(tag), 1, `${name}: ${tag}`)
-    t.notMatch(html, />\s*(false|true|null|undefined|NaN|\[object)\b/, `${name}: no bare value`)
-    for (const tag of ['script', 'img', 'iframe', 'object', 'base'])
-      t.equal(count(tag), tag === 'img' && name.endsWith('/unsent') ? 1 : 0, `${name}: no ${tag}`)
-    for (const element of found)
-      for (const { name: attr } of element.attrs)
-        t.notMatch(attr, /^(on|style$)/, `${name}: <${element.tagName} ${attr}>`)
-    for (const svg of found.filter(({ namespaceURI }) => namespaceURI === namespaces.NS.SVG))
-      if (svg.tagName === 'svg') t.equal(attribute(svg, 'aria-hidden'), 'true', `${name}: picture`)
-  }
-})
-
-t.test('the policy allows the one style sheet of the page, and nothing else', async (t) => {
-  const accents = ['#4256d0', '#fc0', '#000000']
-  for (const accent of accents) {
-    for (const [name, { html, policy }] of Object.entries(
-      samples({ portal: { ...portal, accent } }),
-    )) {
-      // The answer to its form redirects to the client: consent.test.ts. That of an app posts there: check/hops.test.ts.
-      if (name.startsWith('consent') || name === 'onTheWay') continue
-      const [style, ...others] = named(html, 'style').map(text)
-      t.strictSame(others, [], `${name}: one style sheet`)
-      t.equal(
-        policy,
-        `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style!).digest('base64')}'; img-src data:; form-action 'self'; frame-ancestors ${name === 'framed' ? 'example.com:* *.example.com:*' : "'none'"}; base-uri 'none'`,
-        `${name} in ${accent}`,
-      )
+t.test(
+  'every page is valid HTML with one main part and one heading, and a script for its times alone',
+  async (t) => {
+    for (const [name, { html, language: sent }, language] of everyPage) {
+      t.equal(sent, language, `${name}: content language`)
+      const found = elements(html)
+      const count = (tag: string) => found.filter(({ tagName }) => tagName === tag).length
+      t.equal(attribute(found[0]!, 'lang'), language, `${name}: language`)
+      for (const tag of ['title', 'header', 'main', 'h1']) t.equal(count(tag), 1, `${name}: ${tag}`)
+      t.notMatch(html, />\s*(false|true|null|undefined|NaN|\[object)\b/, `${name}: no bare value`)
+      for (const tag of ['script', 'img', 'iframe', 'object', 'base']) {
+        const isUsed = { script: count('time') > 0, img: name.endsWith('/unsent') }[tag]
+        t.equal(count(tag), isUsed ? 1 : 0, `${name}: no ${tag}`)
+      }
+      for (const element of found)
+        for (const { name: attr } of element.attrs)
+          t.notMatch(attr, /^(on|style$)/, `${name}: <${element.tagName} ${attr}>`)
+      for (const svg of found.filter(({ namespaceURI }) => namespaceURI === namespaces.NS.SVG))
+        if (svg.tagName === 'svg')
+          t.equal(attribute(svg, 'aria-hidden'), 'true', `${name}: picture`)
     }
-  }
-})
+  },
+)
+
+const hashOf = (source: string) =>
+  `'sha256-${createHash('sha256').update(source).digest('base64')}'`
+
+t.test(
+  'the policy allows the one style sheet of the page, the script of its times, and nothing else',
+  async (t) => {
+    const accents = ['#4256d0', '#fc0', '#000000']
+    for (const accent of accents) {
+      for (const [name, { html, policy }] of Object.entries(
+        samples({ portal: { ...portal, accent } }),
+      )) {
+        // The answer to its form redirects to the client: consent.test.ts. That of an app posts there: check/hops.test.ts.
+        if (name.startsWith('consent') || name === 'onTheWay') continue
+        const [style, ...others] = named(html, 'style').map(text)
+        t.strictSame(others, [], `${name}: one style sheet`)
+        const [script] = named(html, 'script').map(text)
+        const run = script === undefined ? '' : `; script-src ${hashOf(script)}`
+        t.equal(
+          policy,
+          `default-src 'none'; style-src ${hashOf(style!)}; img-src data:; form-action 'self'${run}; frame-ancestors ${name === 'framed' ? 'example.com:* *.example.com:*' : "'none'"}; base-uri 'none'`,
+          `${name} in ${accent}`,
+        )
+      }
+    }
+  },
+)
 
 const hostile = [
   '<script>alert(1)</script>',
@@ -107,9 +121,8 @@ t.test('names of people are isolated from the direction of the text around them'
   const { html } = accountPage({
     portal,
     language: 'en',
-    imagesUrl: IMAGES,
+    portalUrl: PORTAL,
     profile,
-    logoutHref: '/',
   })
   t.strictSame(named(html, 'bdi').map(text), [name, 'ada@example.com'])
 })
@@ -126,15 +139,14 @@ t.test('shows the name, else the address, else the ID of a person', async (t) =>
     ['title of the provider', { ...unknown, provider: 'corp' }, '55f0c2c1eThe Corporation'],
     ['no letter', { ...unknown, id: '(:' }, '?(:Example Corp'],
     ['not Latin', { ...unknown, name: { full: 'юлия' } }, 'ЮюлияExample Corp'],
-    ['long', { ...unknown, id: '😀'.repeat(60) }, `?${'😀'.repeat(20)}…Example Corp`],
+    ['long', { ...unknown, id: '😀'.repeat(60) }, `?${'😀'.repeat(16)}…Example Corp`],
   ]
   for (const [why, profile, shown] of cases) {
     const page = accountPage({
       language: 'en',
-      imagesUrl: IMAGES,
+      portalUrl: PORTAL,
       portal: { ...portal, providers },
       profile,
-      logoutHref: '',
     })
     const person = elements(page.html).find((each) => attribute(each, 'class') === 'person')
     t.equal(text(person!), shown, why)
@@ -150,9 +162,8 @@ t.test('pages that the check answers with stay under 4 kB', async (t) => {
   const requestId = 'f'.repeat(36)
   const image = { name: `${'f'.repeat(16)}.webp`, type: 'image/webp', bytes: Buffer.alloc(0) }
   const branded = { ...portal, logo: image, favicon: image }
-  const imagesUrl = `https://auth.${'x'.repeat(40)}.example.com/portals/main/images/`
-  const appsHref = `https://auth.example.com/portals/main/signin`
-  const href = `${appsHref}?switch=1&rd=${'x'.repeat(100)}`
+  const portalUrl = `https://auth.${'x'.repeat(40)}.example.com/portals/main`
+  const href = `https://auth.example.com/portals/main/signin?switch=1&rd=${'x'.repeat(100)}`
   const codes = [...Object.keys(ERRORS), 'NOT_FOUND', 'INTERNAL', 'FST_ERR_BAD_URL']
   for (const language of LANGUAGES) {
     let [largest, size] = ['', 0]
@@ -162,8 +173,8 @@ t.test('pages that the check answers with stay under 4 kB', async (t) => {
     }
     for (const long of ['"', '😀', 'x'].map((one) => one.repeat(10_000)))
       for (const door of [portal, branded]) {
-        const said = { portal: door, language, imagesUrl, requestId }
-        const refused = { ...said, profile: profile(long), switchHref: href, appsHref }
+        const said = { portal: door, language, portalUrl, requestId }
+        const refused = { ...said, profile: profile(long), switchHref: href, host: long }
         measure('refused', refusedPage(refused))
         for (const code of codes)
           measure(
@@ -203,6 +214,42 @@ t.test('every error page says what happened, what to do next, and its code', asy
   }
 })
 
+/** The pages of people who are not signed in, are on the way, or sign out: each has its own ways on. */
+const OUTSIDE = [
+  ...['sign-in', 'sign-in-one', 'sign-out', 'signed-out', 'signed-out-here', 'provider-down'],
+  ...['unsent', 'unsentAbroad', 'framed', 'onTheWay', 'refused-everywhere', 'error-bare'],
+]
+
+t.test('every page of people who may be signed in leads to their account, and out', async (t) => {
+  for (const [name, { html }] of Object.entries(samples())) {
+    const hrefs = named(html, 'a').map((link) => attribute(link, 'href'))
+    const ways = [`${PORTAL}/account`, `${PORTAL}/logout`].filter((way) => hrefs.includes(way))
+    const isAccount = /^(signed-in|account)/.test(name)
+    t.equal(ways.length, OUTSIDE.includes(name) ? 0 : isAccount ? 1 : 2, name)
+    if (isAccount) t.strictSame(ways, [`${PORTAL}/logout`], name)
+    const forms = named(html, 'form').length
+    if (name !== 'error-bare') t.ok(hrefs.length + forms > 0, `${name} is no dead end`)
+  }
+})
+
+t.test('who has to wait is told for how long, and tries again at the same address', async (t) => {
+  const error = {
+    portal,
+    portalUrl: PORTAL,
+    language: 'en',
+    requestId: 'abc',
+    status: 429,
+  } as const
+  const { html } = errorPage({ ...error, code: 'FWA_RATE_LIMITED', retryAfter: 90, retryHref: '' })
+  t.match(html, 'Try again in 90 seconds.')
+  t.strictSame(named(html, 'a').map((link) => [attribute(link, 'href'), text(link)])[0], [
+    '',
+    texts.retry,
+  ])
+  const unknown = errorPage({ ...error, code: 'FWA_RATE_LIMITED' })
+  t.match(unknown.html, texts.errors.FWA_RATE_LIMITED.next)
+})
+
 t.test('success, warning and refusal differ by symbol, colour and words', async (t) => {
   const toneOf = (page: string) => {
     const symbol = elements(page).find((each) => attribute(each, 'class')?.startsWith('symbol'))
@@ -234,8 +281,8 @@ t.test('uses every text on a page', async (t) => {
   for (const language of LANGUAGES) {
     const { errors, ...others } = textsIn(language)
     const crowded = sessionsPage({
-      ...{ portal, language, imagesUrl: IMAGES, endAction: '/end', searchAction: '/sessions' },
-      ...{ endPersonAction: '/end-person', accountHref: '/account' },
+      ...{ portal, language, portalUrl: PORTAL, endAction: '/end', searchAction: '/sessions' },
+      ...{ endPersonAction: '/end-person' },
       sessions: Array(101).fill(session()),
       agents: Array(101).fill(agent()),
     })
@@ -259,7 +306,7 @@ t.test('the sign-in page lists the providers', async (t) => {
   const page = signInPage({
     portal,
     language: 'en',
-    imagesUrl: IMAGES,
+    portalUrl: PORTAL,
     choices,
     returnTo: new URL('https://app.example.com:8443/x?y'),
   })
@@ -275,7 +322,7 @@ t.test('the sign-in page lists the providers', async (t) => {
   t.equal(text(named(page.html, 'p')[0]!), 'Continue to app.example.com:8443', 'says where to')
   t.equal(
     named(
-      signInPage({ portal: { ...portal, texts: {} }, language: 'en', imagesUrl: IMAGES, choices })
+      signInPage({ portal: { ...portal, texts: {} }, language: 'en', portalUrl: PORTAL, choices })
         .html,
       'p',
     ).length,
@@ -290,7 +337,7 @@ t.test('every provider has an icon that contrasts with its tile', async (t) => {
       signInPage({
         portal,
         language: 'en',
-        imagesUrl: IMAGES,
+        portalUrl: PORTAL,
         choices: [{ ...choices[0]!, icon, color }],
       }).html,
       'svg',

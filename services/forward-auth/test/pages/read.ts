@@ -1,4 +1,5 @@
-import { type DefaultTreeAdapterTypes, parse } from 'parse5'
+import { type Language, writeTime } from '@gatehouse/service-kit/pages'
+import { type DefaultTreeAdapterTypes, parse, parseFragment } from 'parse5'
 
 type Node = DefaultTreeAdapterTypes.Node
 export type Element = DefaultTreeAdapterTypes.Element
@@ -34,6 +35,18 @@ export function text(node: Node): string {
   return 'childNodes' in node ? node.childNodes.map(text).join('') : ''
 }
 
-/** Where the links of a page lead. */
+/** A time as a page without a script shows it. */
+export const timeText = (language: Language, time: number) =>
+  text(parseFragment(String(writeTime(language, time)))).replace(/\s/g, ' ')
+
+/** Where the links of a page lead, other than those to the account and out that pages have below. */
 export const hrefsIn = (html: string) =>
-  named(html, 'a').map((link) => attribute(link, 'href') ?? '')
+  below(named(html, 'main')[0]!).flatMap((each) =>
+    each.tagName === 'a' ? [attribute(each, 'href') ?? ''] : [],
+  )
+
+/** Where the links below a page lead. */
+export const waysIn = (html: string) =>
+  named(html, 'footer').flatMap((footer) =>
+    below(footer).flatMap((each) => attribute(each, 'href') ?? []),
+  )

@@ -1,7 +1,7 @@
 import { PROVIDER_ICONS } from '@gatehouse/identity-providers'
 import type { Profile } from '@gatehouse/profile'
 import type { Page } from '@gatehouse/service-kit/pages'
-import { accountPage } from '../../src/pages/account.ts'
+import { accountPage, profilePage } from '../../src/pages/account.ts'
 import { callPage, callsPage, type ShownCall } from '../../src/pages/calls.ts'
 import { consentPage } from '../../src/pages/consent.ts'
 import type { Language } from '../../src/pages/languages.ts'
@@ -21,7 +21,7 @@ import {
 import { type ShownAgent, type ShownSession, sessionsPage } from '../../src/pages/sessions.ts'
 import { argumentLines } from '../../src/pages/visible.ts'
 
-export const IMAGES = 'https://auth.example.com/portals/main/images/'
+export const PORTAL = 'https://auth.example.com/portals/main'
 
 /** A portal as pages see it. */
 export const portal: PagePortal = {
@@ -92,7 +92,7 @@ export const callForm = {
 
 /** What a consent page asks, with what is special of it. */
 export const asked = (special: Partial<Asked> = {}): Asked => ({
-  ...{ portal, profile: ada, language: 'en', imagesUrl: IMAGES },
+  ...{ portal, profile: ada, language: 'en', portalUrl: PORTAL },
   ...{
     clientHost: 'claude.ai',
     isConfigured: false,
@@ -121,7 +121,7 @@ export function samples({
   requestId = '01JD3Z9R6WJ8N0Q5',
   href = '/portals/main/signin?switch=1&rd=https%3A%2F%2Fapp.example.com%2Freports%2F2026',
 } = {}): Readonly<Record<string, Page>> {
-  const reader = { portal: door, language, imagesUrl: IMAGES }
+  const reader = { portal: door, language, portalUrl: PORTAL }
   const provider = { title, icon: undefined, color: undefined }
   const returnTo = new URL('https://app.example.com/reports')
   const own = {
@@ -135,7 +135,7 @@ export function samples({
   const agents = [agent({ name: title }), agent({ id: href, clientHost: undefined, scopes: [] })]
   const ask = { ...reader, profile, action: '/consent', switchHref: href, name: title }
   const everybody = {
-    ...{ endAction: href, searchAction: href, endPersonAction: href, accountHref: href },
+    ...{ endAction: href, searchAction: href, endPersonAction: href },
     sessions: own.sessions.map((one) => ({ ...one, profile })),
   }
   const renamed = choices.map((choice) =>
@@ -148,22 +148,22 @@ export function samples({
       choices: [{ ...provider, href, condition: 'well' }],
     }),
     'signed-in': accountPage({
-      ...{ ...reader, profile, logoutHref: href, cameFrom: returnTo },
+      ...{ ...reader, profile, cameFrom: returnTo },
       apps: [
         { name: title, url: new URL('https://wiki.example.com/start') },
         { name: 'grafana.example.com', url: new URL('https://grafana.example.com/') },
       ],
     }),
-    'signed-in-without-apps': accountPage({ ...reader, profile, logoutHref: href, apps: [] }),
+    profile: profilePage({ ...reader, profile }),
+    'signed-in-without-apps': accountPage({ ...reader, profile, apps: [] }),
     account: accountPage({
       ...reader,
       profile,
-      logoutHref: href,
       ownSessions: own,
       allSessionsHref: href,
     }),
     'account-with-agents': accountPage({
-      ...{ ...reader, profile, logoutHref: href },
+      ...{ ...reader, profile },
       ownSessions: { ...own, agents },
     }),
     'all-sessions': sessionsPage({ ...reader, ...everybody }),
@@ -195,10 +195,10 @@ export function samples({
         callPage({ ...reader, profile, call: call(), result, listHref: href }),
       ]),
     ),
-    calls: callsPage({ ...reader, profile, calls: [{ ...call(), href }], accountHref: href }),
-    'calls-none': callsPage({ ...reader, profile, calls: [], accountHref: href }),
+    calls: callsPage({ ...reader, profile, calls: [{ ...call(), href }] }),
+    'calls-none': callsPage({ ...reader, profile, calls: [] }),
     'account-with-calls': accountPage({
-      ...{ ...reader, profile, logoutHref: href, calls: { href, count: 2 } },
+      ...{ ...reader, profile, calls: { href, count: 2 } },
     }),
     'sign-out': logoutPage({ ...reader, profile, action: '/logout', stayHref: href }),
     'signed-out': signedOutPage({
@@ -221,7 +221,8 @@ export function samples({
       }),
       onTheWay: continuePage({ ...reader, profile, url: returnTo, action: href }),
     },
-    refused: refusedPage({ ...reader, profile, switchHref: href, requestId }),
+    refused: refusedPage({ ...reader, profile, switchHref: href, requestId, host: title }),
+    'refused-everywhere': refusedPage({ ...reader, profile, switchHref: href, requestId }),
     error: errorPage({
       ...{
         ...reader,
@@ -230,6 +231,10 @@ export function samples({
         problem: { title, detail: text },
       },
       ...{ providerSays: title, retryHref: href, requestId },
+    }),
+    'error-wait': errorPage({
+      ...{ ...reader, status: 503, code: 'STORE_UNAVAILABLE', requestId },
+      ...{ retryHref: '', retryAfter: 40 },
     }),
     'error-refused': errorPage({
       ...{ ...reader, status: 403, code: 'FWA_LOGIN_REFUSED', requestId },
