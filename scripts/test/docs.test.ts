@@ -74,6 +74,9 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   'yaml prefix': parseYaml,
   'caddyfile site': () => undefined,
   'yaml server-snippet': parseYaml,
+  // The next two are followed by integration/homelab-certificates.test.ts.
+  'sh homelab': parseShell,
+  'json acme-key': ({ text }) => JSON.parse(text),
   // The next four are run by services/forward-auth/test/integration/recipes.test.ts.
   'nginx appliance': () => undefined,
   'caddyfile appliance': () => undefined,

@@ -32,6 +32,7 @@ const guides = [
   ...PROXY_NAMES.map((name) => `docs/${name}.md`),
   'docs/systemd.md',
   'docs/homelab.md',
+  'docs/homelab-certificates.md',
   'docs/providers/*.md',
   'docs/moving-*.md',
   'docs/auth-core.md',

@@ -68,7 +68,7 @@ export const QUESTIONS: readonly Question[] = [
   askedAt(
     'smallstep/certificates/issues/202',
     'How does Proxmox VE get its certificate from the private CA?',
-    'acme-clients.md#proxmox-ve',
+    'homelab-certificates.md#4-a-device-that-speaks-acme',
   ),
   askedAt(
     'NginxProxyManager/nginx-proxy-manager/issues/1417',
@@ -124,5 +124,15 @@ export const QUESTIONS: readonly Question[] = [
     'traefik/traefik/issues/3039',
     'Do WebSockets work behind the check?',
     'recipes.md#uploads-streams-and-websockets',
+  ),
+  askedAt(
+    'smallstep/certificates/issues/2090',
+    'What do apps on Android need, which trust no private CA?',
+    'homelab-certificates.md#public-certificates',
+  ),
+  askedAt(
+    'smallstep/certificates/issues/177',
+    'What happens to a device that was off until its certificate had ended?',
+    'homelab-certificates.md#when-it-does-not-work',
   ),
 ]
