@@ -58,6 +58,18 @@ t.test(
   },
 )
 
+t.test('apps get security fixes of what the libraries depend on, without a release', async (t) => {
+  const { catalog } = parse(read('pnpm-workspace.yaml'))
+  for (const name of LIBRARIES) {
+    const file = `${name.replace('@gatehouse/', 'packages/')}/package.json`
+    const { dependencies } = JSON.parse(read(file))
+    for (const [dependency, version] of Object.entries(dependencies)) {
+      const range = version === 'catalog:' ? catalog[dependency] : version
+      t.match(range, /^(?:\^\d+\.\d+\.\d+|workspace:\^)$/, `${file}: ${dependency}`)
+    }
+  }
+})
+
 t.test(
   'registries can find each package, and only the release says where its home is',
   async (t) => {

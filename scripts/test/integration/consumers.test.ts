@@ -11,6 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { createServer } from 'node:http'
+import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -30,17 +31,36 @@ const OLDEST_FASTIFY = '5.0.0'
 /** Another one to try in place of those below, such as the next major version. */
 const { GATEHOUSE_FASTIFY } = process.env
 
+interface Try {
+  readonly version: string
+  readonly types?: string
+  readonly fastify?: string | undefined
+  /** Whether it gets the lowest versions that the libraries depend on, in place of the newest. */
+  readonly lowest?: boolean
+}
+
 /** The oldest of each range in `engines`, and the newest of each line with the types that its users have. */
-const NODES: readonly { version: string; types?: string; fastify?: string }[] = [
+const NODES: readonly Try[] = [
   { version: '20.20.2', types: '20.19.43', fastify: OLDEST_FASTIFY },
   { version: '20.19.0' },
   { version: '20.20.2', types: '20.19.43' },
   { version: '22.12.0' },
   { version: '22.23.3', types: '22.20.5' },
   { version: '24.21.0', types: '24.19.2' },
+  { version: '24.21.0', lowest: true },
   { version: '26.10.0', types: '26.6.6' },
 ]
 const LIBRARIES = ['net', 'profile', 'auth-core']
+/** The lowest version of what each library depends on. */
+const LOWEST: Record<string, Record<string, string>> = Object.fromEntries(
+  LIBRARIES.map((library) => {
+    const { name, dependencies } = JSON.parse(read(`packages/${library}/package.json`))
+    const ranges = Object.entries<string>(dependencies)
+      .filter(([, range]) => range !== 'workspace:^')
+      .map(([name, range]) => [name, (range === 'catalog:' ? catalog[name] : range).slice(1)])
+    return [name, Object.fromEntries(ranges)]
+  }),
+)
 const API_KEY = 'sixteen-characters-or-more'
 
 /** Runs a command with this Node first on the path, and gives what it prints. */
@@ -158,13 +178,19 @@ t.test('apps of others', async (t) => {
   ]
 
   const next = { version: '24.21.0', types: '24.19.2', fastify: GATEHOUSE_FASTIFY }
-  for (const { version, types, fastify = catalog.fastify } of GATEHOUSE_FASTIFY ? [next] : NODES)
-    await t.test(`Node ${version}, Fastify ${fastify}`, async (t) => {
+  const tries: readonly Try[] = GATEHOUSE_FASTIFY ? [next] : NODES
+  for (const { version, types, fastify = catalog.fastify, lowest = false } of tries)
+    await t.test(`Node ${version}, Fastify ${fastify}${lowest ? ', lowest' : ''}`, async (t) => {
       const node = await nodeFolder(version)
       t.equal((await run(node, '.', 'node', '--version')).stdout.trim(), `v${version}`)
-      const cwd = t.testdir({ 'package.json': '{ "private": true, "type": "module" }' })
+      const manifest = { private: true, type: 'module', ...(lowest && { overrides: LOWEST }) }
+      const cwd = t.testdir({ 'package.json': JSON.stringify(manifest) })
       cpSync(join(ROOT, 'scripts/test/integration/consumers'), cwd, { recursive: true })
       await installAsTheGuideSays(t, node, cwd, tarballs, fastify)
+      if (lowest)
+        for (const [library, versions] of Object.entries(LOWEST))
+          for (const [name, version] of Object.entries(versions))
+            t.equal(versionOf(cwd, library, name), version, `${library}: ${name}`)
 
       const apps = ['app.mjs', 'app.cjs']
       if (types) apps.push(await compile(t, node, cwd, types))
@@ -218,6 +244,13 @@ async function installAsTheGuideSays(
   await run(node, cwd, 'npm', ...install, auth, `fastify@${fastify}`)
   const installed = JSON.parse(readFileSync(join(cwd, 'node_modules/fastify/package.json'), 'utf8'))
   t.equal(installed.version, fastify)
+}
+
+/** The version of a package that a library gets. */
+function versionOf(cwd: string, library: string, name: string): string {
+  const { resolve } = createRequire(join(cwd, 'node_modules', library, 'package.json'))
+  const folder = resolve.paths(name)?.find((folder) => existsSync(join(folder, name)))
+  return JSON.parse(readFileSync(join(folder ?? '', name, 'package.json'), 'utf8')).version
 }
 
 /** Compiles the app as strictly as TypeScript can, with what the guide and the examples show. */
