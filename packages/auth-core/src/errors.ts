@@ -147,12 +147,12 @@ export const AUTH_ERRORS = {
     challenge: 'insufficient_scope',
   },
   AUTH_ISSUER_UNREACHABLE: {
-    title: 'The issuer of the token cannot be reached',
+    title: 'The issuer cannot be reached',
     action: 'Try again after Retry-After. The log has the cause: network, TLS trust or status.',
     status: 503,
   },
   AUTH_ISSUER_INVALID: {
-    title: 'The issuer of the token gives no usable metadata',
+    title: 'The issuer gives no usable metadata',
     action:
       'Compare `issuerUrl` with the `issuer` of its discovery document; the log has the cause.',
     status: 503,

@@ -3,7 +3,7 @@ import { freezeAll } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/profile'
 // Without conditions, whose library takes long to load.
 import { fromClaims } from '@gatehouse/profile/claims'
-import { AuthError } from './errors.ts'
+import { AuthError, type AuthErrorCode } from './errors.ts'
 import { type Claims, checkClaims, wrongClaim } from './jwt/token.ts'
 import { createVerifier, type TokenSource } from './jwt/verify.ts'
 import type { IssuerKeys } from './oidc/issuer-keys.ts'
@@ -42,12 +42,28 @@ export function createPersonReader(
   }
 }
 
+/** What is wrong with an assertion, since the titles of these errors are about access tokens. */
+const FAULTS: { readonly [code in AuthErrorCode]?: string } = {
+  AUTH_TOKEN_TOO_LARGE: 'the assertion is too large',
+  AUTH_TOKEN_MALFORMED: 'the assertion is not a well-formed JWT',
+  AUTH_TOKEN_CRITICAL: 'the assertion demands an extension that is not supported',
+  AUTH_TOKEN_TYPE: 'the token is not an assertion',
+  AUTH_TOKEN_ALGORITHM: 'the assertion is signed with another algorithm than a portal uses',
+  AUTH_TOKEN_ISSUER: 'the assertion is from another portal',
+  AUTH_TOKEN_KEY_UNKNOWN: 'the assertion is signed with a key that the portal does not publish',
+  AUTH_TOKEN_SIGNATURE: 'the assertion has a wrong signature',
+  AUTH_TOKEN_CLAIMS: 'the assertion lacks a claim or has one of the wrong type',
+  AUTH_TOKEN_AUDIENCE: 'the assertion is for another origin',
+  AUTH_TOKEN_EXPIRED: 'the assertion has expired',
+  AUTH_TOKEN_NOT_YET_VALID: 'the assertion is not valid yet',
+}
+
 /** Gives the client one code, whatever the reason is: it cannot do anything about it. */
 function refuse(error: unknown): never {
-  if (!(error instanceof AuthError) || error.statusCode !== 401) throw error
-  if (error.code === 'AUTH_ASSERTION_INVALID') throw error
-  const { code, detail = error.message } = error
-  throw new AuthError('AUTH_ASSERTION_INVALID', { detail: `${code}: ${detail}`, cause: error })
+  const fault = error instanceof AuthError ? FAULTS[error.code] : undefined
+  if (!(error instanceof AuthError) || fault === undefined) throw error
+  const detail = error.detail === undefined ? fault : `${fault}: ${error.detail}`
+  throw new AuthError('AUTH_ASSERTION_INVALID', { detail })
 }
 
 /**

@@ -147,51 +147,96 @@ const good = assertion(es)
 const [head, body, signature] = good.split('.')
 
 const refused: [what: string, value: string, reason: string][] = [
-  ['text', 'ada', 'AUTH_TOKEN_MALFORMED'],
-  ['no signature', none(), 'AUTH_TOKEN_ALGORITHM'],
-  ['the signature cut off', `${head}.${body}.`, 'AUTH_TOKEN_SIGNATURE'],
-  ['a secret that is the public key', symmetric(JSON.stringify(es.jwk)), 'AUTH_TOKEN_ALGORITHM'],
+  ['text', 'ada', 'the assertion is not a well-formed JWT: not three parts'],
+  ['more than anybody reads', 'a'.repeat(16_385), 'the assertion is too large: 16385 characters'],
+  ['no signature', none(), 'the assertion is signed with another algorithm'],
+  ['the signature cut off', `${head}.${body}.`, 'the assertion has a wrong signature'],
+  [
+    'a secret that is the public key',
+    symmetric(JSON.stringify(es.jwk)),
+    'the assertion is signed with another algorithm',
+  ],
   [
     'an algorithm of another key of the portal',
     assertion(signingKey('EdDSA', 'es')),
-    'AUTH_TOKEN_ALGORITHM',
+    'the assertion is signed with another algorithm',
   ],
-  ['a key of the portal for something else', assertion(ed), 'AUTH_TOKEN_ALGORITHM'],
-  ['a key of somebody else', assertion(stranger), 'AUTH_TOKEN_SIGNATURE'],
-  ['a key that is not published', assertion(signingKey('ES256', 'x')), 'AUTH_TOKEN_KEY_UNKNOWN'],
+  [
+    'a key of the portal for something else',
+    assertion(ed),
+    'the assertion is signed with another algorithm',
+  ],
+  ['a key of somebody else', assertion(stranger), 'the assertion has a wrong signature'],
+  [
+    'a key that is not published',
+    assertion(signingKey('ES256', 'x')),
+    'the assertion is signed with a key that the portal does not publish',
+  ],
   [
     'another person in it',
     `${head}.${encode({ ...assertionClaims(), sub: '1' })}.${signature}`,
-    'AUTH_TOKEN_SIGNATURE',
+    'the assertion has a wrong signature',
   ],
-  ['crit', assertion(es, {}, { crit: ['exp'] }), 'AUTH_TOKEN_CRITICAL'],
-  ['no typ', assertion(es, {}, { typ: undefined }), 'AUTH_TOKEN_TYPE'],
-  ['the typ of an access token', assertion(es, {}, { typ: 'at+jwt' }), 'AUTH_TOKEN_TYPE'],
-  ['the typ of any JWT', assertion(es, {}, { typ: 'JWT' }), 'AUTH_TOKEN_TYPE'],
+  ['crit', assertion(es, {}, { crit: ['exp'] }), 'the assertion demands an extension'],
+  ['no typ', assertion(es, {}, { typ: undefined }), 'the token is not an assertion'],
+  [
+    'the typ of an access token',
+    assertion(es, {}, { typ: 'at+jwt' }),
+    'the token is not an assertion',
+  ],
+  ['the typ of any JWT', assertion(es, {}, { typ: 'JWT' }), 'the token is not an assertion'],
   [
     'a session token of the portal',
     assertion(es, { exp: time + 3_600, nbf: time }, { typ: 'JWT' }),
-    'AUTH_TOKEN_TYPE',
+    'the token is not an assertion',
   ],
-  ['an ID token', assertion(es, { nonce: 'n' }, { typ: undefined }), 'AUTH_TOKEN_TYPE'],
-  ['an access token', issue(rs), 'AUTH_TOKEN_ISSUER'],
-  ['another origin', assertion(es, { aud: 'https://other.example.com' }), 'AUTH_TOKEN_AUDIENCE'],
-  ['its origin with a slash', assertion(es, { aud: `${ORIGIN}/` }), 'AUTH_TOKEN_AUDIENCE'],
+  [
+    'an ID token',
+    assertion(es, { nonce: 'n' }, { typ: undefined }),
+    'the token is not an assertion',
+  ],
+  ['an access token', issue(rs), 'the assertion is from another portal: iss is'],
+  [
+    'another origin',
+    assertion(es, { aud: 'https://other.example.com' }),
+    'the assertion is for another origin: aud is',
+  ],
+  [
+    'its origin with a slash',
+    assertion(es, { aud: `${ORIGIN}/` }),
+    'the assertion is for another origin: aud is',
+  ],
   [
     'its origin without TLS',
     assertion(es, { aud: 'http://app.example.com' }),
-    'AUTH_TOKEN_AUDIENCE',
+    'the assertion is for another origin: aud is',
   ],
-  ['no origin', assertion(es, { aud: undefined }), 'AUTH_TOKEN_CLAIMS'],
-  ['another portal', assertion(es, { iss: `${PORTAL}2` }), 'AUTH_TOKEN_ISSUER'],
-  ['no end', assertion(es, { exp: undefined }), 'AUTH_TOKEN_CLAIMS'],
-  ['its end 30 s ago', assertion(es, { iat: time - 90, exp: time - 30 }), 'AUTH_TOKEN_EXPIRED'],
-  ['the future', assertion(es, { iat: time + 31, exp: time + 91 }), 'AUTH_TOKEN_NOT_YET_VALID'],
+  ['no origin', assertion(es, { aud: undefined }), 'the assertion lacks a claim'],
+  [
+    'another portal',
+    assertion(es, { iss: `${PORTAL}2` }),
+    'the assertion is from another portal: iss is',
+  ],
+  ['no end', assertion(es, { exp: undefined }), 'the assertion lacks a claim'],
+  [
+    'its end 30 s ago',
+    assertion(es, { iat: time - 90, exp: time - 30 }),
+    'the assertion has expired',
+  ],
+  [
+    'the future',
+    assertion(es, { iat: time + 31, exp: time + 91 }),
+    'the assertion is not valid yet',
+  ],
   ['a program with a key', assertion(es, { method: 'psk' }), 'its subject is a program'],
   ['a program with a token', assertion(es, { method: 'jwt' }), 'its subject is a program'],
   ['no method', assertion(es, { method: undefined }), 'its subject is a program'],
-  ['no provider', assertion(es, { provider: undefined }), 'AUTH_TOKEN_CLAIMS'],
-  ['a key that nobody proves', assertion(es, { cnf: { jkt: 'AAAA' } }), 'AUTH_TOKEN_TYPE'],
+  ['no provider', assertion(es, { provider: undefined }), 'the assertion lacks a claim'],
+  [
+    'a key that nobody proves',
+    assertion(es, { cnf: { jkt: 'AAAA' } }),
+    'the token is not an assertion',
+  ],
   ['no person', assertion(es, { sub: undefined }), 'the claim "sub"'],
   ['more claims than anybody has', assertion(es, manyClaims()), 'more than 200 claims'],
 ]
@@ -222,6 +267,11 @@ t.test('what is refused', async (t) => {
       `${what}: log`,
     )
     t.notMatch(JSON.stringify(lines), value, `${what}: without the assertion`)
+    t.notMatch(
+      JSON.stringify([lines, answer.body]),
+      /access token|AUTH_TOKEN/i,
+      `${what}: its name`,
+    )
   }
   t.equal(portal.readings(), 1, 'an unknown key id makes nobody ask again at once')
 })

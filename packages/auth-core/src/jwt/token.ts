@@ -92,7 +92,7 @@ export function readTime(claims: Claims, claim: string): number | undefined {
 }
 
 export function wrongPurpose(claim: string): AuthError {
-  return new AuthError('AUTH_TOKEN_TYPE', { detail: `the token has the claim ${claim}` })
+  return new AuthError('AUTH_TOKEN_TYPE', { detail: `it has the claim ${claim}` })
 }
 
 export function wrongClaim(claim: string): AuthError {

@@ -165,7 +165,7 @@ function findIn(
   if (named.length === 0) return undefined
   if (kid === undefined && named.length > 1)
     return new AuthError('AUTH_TOKEN_KEY_UNKNOWN', {
-      detail: `the token has no kid, and its issuer has ${named.length} keys`,
+      detail: `it has no kid, and its issuer has ${named.length} keys`,
     })
   const key = named.find(({ algorithms }) => algorithms.includes(alg))
   if (key) return { set, key }
