@@ -50,11 +50,13 @@ async function auth(app: FastifyInstance, options: AuthPluginOptions): Promise<v
     elapsed = () => performance.now(),
     log = app.log,
     dispatcher,
+    fetch,
     bearer,
     limitsPublicIssuers = false,
     ...authOptions
   } = options
-  const authenticator = new Authenticator(authOptions, { now, elapsed, log, dispatcher }, bearer)
+  const deps = { now, elapsed, log, dispatcher, fetch }
+  const authenticator = new Authenticator(authOptions, deps, bearer)
   const issuers = limitsPublicIssuers ? [] : authenticator.issuers().filter(isPublicIssuer)
   for (const issuer of issuers)
     log.warn(

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { hash } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -214,6 +215,14 @@ t.test('the examples run', async (t) => {
     t.equal(await ask(app, 'GET', '/notes', { authorization: 'Bearer good' }), 200)
     session.scopes = []
     t.equal(await ask(app, 'GET', '/notes', { authorization: 'Bearer good' }), 403)
+  })
+  t.test('in-tests', async (t) => {
+    const file = new URL('examples/in-tests.ts', root).pathname
+    const args = ['--conditions=@gatehouse/source', '--test', '--test-reporter=tap', file]
+    const { NODE_OPTIONS: _, ...env } = process.env
+    const { status, stdout } = spawnSync(process.execPath, args, { encoding: 'utf8', env })
+    t.equal(status, 0, stdout)
+    t.match(stdout, /^# pass 1$/m)
   })
   t.test('any-of', async (t) => {
     const app = await anyOf({

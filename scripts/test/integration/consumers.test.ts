@@ -193,7 +193,11 @@ t.test('apps of others', async (t) => {
             t.equal(versionOf(cwd, library, name), version, `${library}: ${name}`)
 
       const apps = ['app.mjs', 'app.cjs']
-      if (types) apps.push(await compile(t, node, cwd, types))
+      if (types) {
+        apps.push(await compile(t, node, cwd, types))
+        const { stdout } = await run(node, cwd, 'node', '--test', 'out/examples/in-tests.js')
+        t.match(stdout, /^(?:#|ℹ) pass 1$/m, 'the test of an app')
+      }
       for (const file of apps)
         await t.test(file, async (t) => {
           const env = { ISSUER: provider.issuer, PORTAL: portal.issuer }
