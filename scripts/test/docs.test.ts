@@ -6,7 +6,9 @@ import { compileCondition, fromClaims } from '@gatehouse/profile'
 import { openPostgres, parsePostgresUrl } from '@gatehouse/store'
 import t from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
+import { describeApi as describeCertApi } from '../../services/cert-service/src/openapi.ts'
 import { explain } from '../../services/forward-auth/src/cli/explain.ts'
+import { describeApi as describeAuthApi } from '../../services/forward-auth/src/openapi.ts'
 import { loadFragment } from './config-fragments.ts'
 import {
   anchorsOf,
@@ -305,15 +307,15 @@ t.test('what the guides name exists', async (t) => {
   })
 
   t.test('paths', async (t) => {
-    const known = ['cert-service', 'forward-auth'].flatMap((service) =>
-      Object.keys(JSON.parse(read(`docs/reference/${service}.openapi.json`)).paths),
-    )
+    // With the pages for people.
+    const documents = await Promise.all([describeCertApi(), describeAuthApi({ hasPages: true })])
+    const known = documents.flatMap((document) => Object.keys(Object(document).paths))
     const segments = (path: string) => path.split('/').filter((segment) => segment !== '')
     const isKnown = (path: string) =>
       known.some((template) => {
         const parts = segments(template)
         const given = segments(path)
-        if (parts.at(-1) === '{*}') parts.length = given.length = parts.length - 1
+        if (parts.at(-1) === '{rest}') parts.length = given.length = parts.length - 1
         return (
           parts.length === given.length &&
           parts.every((part, i) => part.startsWith('{') || part === given[i] || given[i] === '*')

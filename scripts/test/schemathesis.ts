@@ -30,7 +30,9 @@ export async function holdToDocument(
   const folder = mkdtempSync(join(tmpdir(), 'schemathesis-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
   const file = join(folder, 'openapi.json')
-  const document = (await app.inject('/openapi.json')).json()
+  await app.ready()
+  // With the pages for people, which browsers call.
+  const document = JSON.parse(JSON.stringify(app.swagger()))
   writeFileSync(file, JSON.stringify({ ...document, paths: withParts(document.paths, parts) }))
   // Providers that cannot be reached are 503, which documents say where it may be.
   writeFileSync(

@@ -68,13 +68,15 @@ export function problemAnswers(...statuses: readonly ProblemStatus[]) {
   )
 }
 
-/** The schema of a route that asks for a key or token, and has these error answers besides. */
+/** The schema of an operation that asks for a key or token, and has these error answers besides. */
 export function guarded<const Schema extends FastifySchema>(
+  operationId: string,
   problems: readonly ProblemStatus[],
   schema: Schema,
 ) {
   const response = { ...(schema.response as object), ...problemAnswers(401, ...problems, 503) }
   return {
+    operationId,
     tags: ['certificates'],
     // Either scheme will do.
     security: [{ apiKey: [] }, { accessToken: [] }, { clientCertificate: [] }],

@@ -46,6 +46,11 @@ t.test('the API is described, route by route', async (t) => {
   for (const [path, operations] of Object.entries(paths))
     for (const [verb, operation] of Object.entries(operations))
       t.ok(operation.summary, `${verb} ${path}`)
+  // Programs that are generated from the document call their functions so.
+  const names = Object.values(paths).flatMap((operations) =>
+    Object.values(operations).map(({ operationId }) => operationId),
+  )
+  t.strictSame(names.sort(), OPERATIONS)
 })
 
 t.test('the document says where the service is, and who may call what', async (t) => {
@@ -86,12 +91,50 @@ interface Schema {
   readonly anyOf?: readonly Schema[]
 }
 
+const OPERATIONS = [
+  'adoptAcmeAccounts',
+  'deleteCertificate',
+  'endAcmeAccount',
+  'getAcmeKey',
+  'getCaddyCertificate',
+  'getCertificate',
+  'getClientAuthorities',
+  'getClientRevocationLists',
+  'getIntermediate',
+  'getLiveness',
+  'getOrder',
+  'getReadiness',
+  'getRevocationList',
+  'getRootRoll',
+  'getRoots',
+  'getTraefikConfiguration',
+  'issueCertificate',
+  'listAcmeAccounts',
+  'listCertificates',
+  'listFailingOrders',
+  'renewCertificate',
+  'renewCertificates',
+  'reportServedCertificate',
+  'retryOrders',
+  'revokeAcmeAccount',
+  'revokeCertificate',
+  'stepRootRoll',
+]
+
 interface Document {
   readonly info: { readonly version: string }
   readonly servers: readonly object[]
   readonly components: { readonly securitySchemes: object }
   readonly paths: Record<
     string,
-    Record<string, { summary?: string; security?: object; responses: Record<string, object> }>
+    Record<
+      string,
+      {
+        operationId?: string
+        summary?: string
+        security?: object
+        responses: Record<string, object>
+      }
+    >
   >
 }

@@ -63,6 +63,7 @@ import { sites } from './sites.ts'
 import { store } from './store/open.ts'
 import type { StoreOptions } from './store/store.ts'
 import { VERSION } from './version.ts'
+import { PAGES } from './web/documented.ts'
 import { faviconRoute, imageRoutes } from './web/images.ts'
 import { portalFor } from './web/reader.ts'
 
@@ -146,6 +147,7 @@ async function registerHttp(
     version: VERSION,
     description: 'Single sign-on for apps behind a reverse proxy.',
     securitySchemes: SECURITY_SCHEMES,
+    hiddenTag: PAGES,
   })
   await app.register(health, { metrics })
   await app.register(auth, { bearer })

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { createLogger } from '@gatehouse/service-kit/telemetry'
 import { buildApp } from './app.ts'
 
-/** The OpenAPI 3.1 document of the service, of an instance without portals. */
-export async function describeApi(): Promise<object> {
+/** The OpenAPI 3.1 document of the service, of an instance without portals; for tests also with the pages for people. */
+export async function describeApi({ hasPages = false } = {}): Promise<object> {
   const path = await mkdtemp(join(tmpdir(), 'forward-auth-'))
   const log = createLogger({ level: 'silent', format: 'json', name: 'forward-auth' })
   const app = await buildApp(
@@ -23,7 +23,8 @@ export async function describeApi(): Promise<object> {
     { log },
   )
   try {
-    return (await app.inject('/openapi.json')).json()
+    await app.ready()
+    return hasPages ? app.swagger() : (await app.inject('/openapi.json')).json()
   } finally {
     await app.close()
     await rm(path, { recursive: true })

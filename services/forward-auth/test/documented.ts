@@ -2,7 +2,7 @@ import type { FastifyInstance, InjectOptions } from 'fastify'
 import { documentedBy } from '../../../packages/service-kit/test/http/documented.ts'
 import { describeApi } from '../src/openapi.ts'
 
-const isDocumented = documentedBy(describeApi)
+const isDocumented = documentedBy(() => describeApi({ hasPages: true }))
 
 /** Has each request that is injected fail when the OpenAPI document does not name its status. */
 export function holdToDocument(app: FastifyInstance): void {

@@ -59,20 +59,25 @@ t.test('the OpenAPI document describes each route once', async (t) => {
   const { paths, info } = (await describeApi()) as Document
   t.equal(info.version, VERSION)
   t.equal(pkg.version, VERSION)
-  const names = Object.keys(paths)
-  for (const path of ['', '/signin', '/profile', '/profile.json', '/logout', '/authz/nginx'])
+  const templates = Object.keys(paths)
+  for (const path of ['', '/profile.json', '/authz/nginx', '/token', '/mcp-proxy/{rest}'])
     t.ok(
-      names.some((name) => name.replace(/\/$/, '') === `/portals/{portal}${path}`),
+      templates.some((name) => name.replace(/\/$/, '') === `/portals/{portal}${path}`),
       path,
     )
-  t.ok(names.includes('/api/portals/{portal}/verify'))
+  t.ok(templates.includes('/api/portals/{portal}/verify'))
   t.notOk(
-    names.some((name) => name.startsWith('/portal/')),
+    templates.some((name) => name.startsWith('/portal/')),
     'the other spelling is not',
   )
   for (const [path, operations] of Object.entries(paths))
     for (const [verb, operation] of Object.entries(operations))
       t.ok(operation.summary, `${verb} ${path}`)
+  // Programs that are generated from the document call their functions so.
+  const names = Object.values(paths).flatMap((operations) =>
+    Object.values(operations).map(({ operationId }) => operationId),
+  )
+  t.strictSame(names.sort(), OPERATIONS)
 })
 
 t.test('the type of every problem links to its row of the error page', async (t) => {
@@ -162,7 +167,34 @@ interface Schema {
   readonly anyOf?: readonly Schema[]
 }
 
+const OPERATIONS = [
+  'checkEnvoy',
+  'checkEnvoyHome',
+  'checkForward',
+  'checkHaproxy',
+  'checkIngressNginx',
+  'checkNginx',
+  'checkNginxAnswer',
+  'endMcpSession',
+  'endSessions',
+  'getAssertionKeys',
+  'getAssertionMetadata',
+  'getAuthorizationServerMetadata',
+  'getAuthorizationServerMetadataBelowPortal',
+  'getLiveness',
+  'getProfile',
+  'getReadiness',
+  'getResourceMetadata',
+  'openMcpStream',
+  'receiveLogoutToken',
+  'registerClient',
+  'requestToken',
+  'revokeToken',
+  'sendMcpMessage',
+  'verifyToken',
+]
+
 interface Document {
   readonly info: { readonly version: string }
-  readonly paths: Record<string, Record<string, { summary?: string }>>
+  readonly paths: Record<string, Record<string, { operationId?: string; summary?: string }>>
 }

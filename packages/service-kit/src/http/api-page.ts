@@ -89,7 +89,7 @@ function typeOf(schema: Part = {}, indent = '\n'): string {
 /** A curl command. What it leaves to the reader is a variable of the shell. */
 function commandOf({ name = '', parameters = [], requestBody }: Part, way?: Part): string {
   const [method, path = ''] = name.split(' ')
-  const variable = (name = '') => `$${name.toUpperCase().replace('*', 'REST')}`
+  const variable = (name = '') => `$${name.toUpperCase()}`
   const required = parameters.filter((parameter) => parameter.in === 'query' && parameter.required)
   const query = required.map(({ name }, n) => `${n > 0 ? '&' : '?'}${name}=${variable(name)}`)
   const target = path.replace(/\{([^{}]+)\}/g, (_, name) => variable(name)) + query.join('')

@@ -69,12 +69,14 @@ export const health = fp<{ readonly metrics?: Metrics | undefined }>(
 )
 
 const LIVENESS = {
+  operationId: 'getLiveness',
   summary: 'Liveness',
   tags: ['health'],
   response: { 200: Type.Object({ status: Type.Literal('ok') }) },
 }
 
 const READINESS = {
+  operationId: 'getReadiness',
   summary: 'Readiness',
   tags: ['health'],
   response: {

@@ -19,6 +19,8 @@ export interface OpenApiOptions {
   readonly description: string
   /** The OpenAPI security schemes of guarded routes, by name. */
   readonly securitySchemes?: Readonly<Record<string, object>>
+  /** Tag of operations that the document leaves out: pages for people. `app.swagger()` has them. */
+  readonly hiddenTag?: string
 }
 
 /**
@@ -26,7 +28,7 @@ export interface OpenApiOptions {
  * plugin and not hidden. `GET /docs` shows it as a page.
  */
 export const openapi = fp<OpenApiOptions>(
-  async (app: FastifyInstance, { securitySchemes = {}, ...info }) => {
+  async (app: FastifyInstance, { securitySchemes = {}, hiddenTag = '', ...info }) => {
     app.addHook('onRoute', function (route) {
       const { body, consumes = MEDIA_TYPES.filter((type) => this.hasContentTypeParser(type)) } =
         route.schema ?? {}
@@ -35,25 +37,48 @@ export const openapi = fp<OpenApiOptions>(
     await app.register(swagger, {
       openapi: {
         openapi: '3.1.0',
-        info,
+        info: { ...info, license: { name: 'MIT', identifier: 'MIT' } },
+        // An operation that names none takes no credentials.
+        security: [],
         servers: [{ url: '/', description: 'The service that this document is fetched from.' }],
         components: { securitySchemes: securitySchemes as never },
       },
-      transform: ({ schema, url }) => ({ schema: withCommonAnswers(url, schema), url }),
+      transform: ({ schema, url }) => withNamedRest(url, withCommonAnswers(url, schema)),
     })
+    const describe = () => withoutTag(app.swagger() as unknown as ApiDocument, hiddenTag)
     let document: string | undefined
     app.get('/openapi.json', { logLevel: 'warn', schema: { hide: true } }, async (_, reply) => {
-      document ??= JSON.stringify(app.swagger())
+      document ??= JSON.stringify(describe())
       return reply.type('application/json').send(document)
     })
     let page: Page | undefined
     app.get('/docs', { logLevel: 'warn', schema: { hide: true } }, async (_, reply) => {
-      page ??= apiPage(app.swagger() as unknown as ApiDocument)
+      page ??= apiPage(describe())
       return sendPage(reply, 200, page)
     })
   },
   { name: 'service-kit/openapi' },
 )
+
+function withoutTag(document: ApiDocument, tag: string): ApiDocument {
+  const paths = Object.entries(document.paths).map(([path, operations]) => {
+    const shown = Object.entries(operations).filter(([, { tags }]) => !tags?.includes(tag))
+    return [path, Object.fromEntries(shown)] as const
+  })
+  const shown = paths.filter(([, operations]) => Object.keys(operations).length > 0)
+  return { ...document, paths: Object.fromEntries(shown) }
+}
+
+/** OpenAPI knows no wildcards: the rest of a path is a parameter with a name. */
+function withNamedRest(url: string, schema: FastifySchema): { url: string; schema: FastifySchema } {
+  const named = url.replace(/\/\*$/, '/:rest')
+  const { properties: { '*': rest, ...others } = {}, ...params } = Object(schema.params)
+  if (!rest) return { url: named, schema }
+  return {
+    url: named,
+    schema: { ...schema, params: { ...params, properties: { ...others, rest } } },
+  }
+}
 
 /** The answers of any route before its handler runs. */
 const COMMON = {

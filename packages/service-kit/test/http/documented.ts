@@ -34,7 +34,7 @@ function routesOf(document: object): Route[] {
 
 function patternOf(template: string): RegExp {
   const parts = template.split('/').map((part) => {
-    if (part === '{*}') return '.*'
+    if (part === '{rest}') return '.*'
     return part.startsWith('{') ? '[^/]*' : part.replaceAll('.', '\\.')
   })
   return new RegExp(`^${parts.join('/')}$`)

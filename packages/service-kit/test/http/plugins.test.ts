@@ -117,6 +117,7 @@ t.test('openapi', async (t) => {
   await app.register(problems, { statusOf: {} })
   await app.register(openapi, {
     ...info,
+    hiddenTag: 'people',
     securitySchemes: {
       key: { type: 'http', scheme: 'APIKey', description: 'Made by hand.' },
       cookie: { type: 'apiKey', in: 'cookie', name: 'sid' },
@@ -143,6 +144,8 @@ t.test('openapi', async (t) => {
     async () => ({ ok: true as const }),
   )
   app.get('/secret', { schema: { hide: true } }, async () => '')
+  app.get('/page', { schema: { tags: ['people'] } }, async () => '')
+  app.post('/forms/of-people', { schema: { tags: ['a', 'people'] } }, async () => '')
   app.get('/files/*', { schema: { security: [{ certificate: [] }] } }, async () => '')
   await app.register(async (forms) => {
     forms.removeAllContentTypeParsers()
@@ -156,13 +159,26 @@ t.test('openapi', async (t) => {
     t.match(response.headers['content-type'], 'application/json')
     const document = response.json()
     t.match(document, { openapi: /^3\.1/, info, servers: [{ url: '/' }] })
-    t.strictSame(Object.keys(document.paths), ['/things/{id}', '/files/{*}', '/forms'])
+    t.strictSame(Object.keys(document.paths), ['/things/{id}', '/files/{rest}', '/forms'])
+    t.match(document.paths['/files/{rest}'].get.parameters, [{ in: 'path', name: 'rest' }])
+    t.match(document.info.license, { identifier: 'MIT' })
+    t.strictSame(document.security, [])
     const operation = document.paths['/things/{id}'].post
     t.match(operation.requestBody.content['application/json'].schema.properties.name, {
       type: 'string',
       description: 'Its `name`, not <this>.',
     })
     t.match(operation.responses, { 200: Object, '4XX': Object })
+  })
+
+  t.test('has the operations that it hides for tests', async (t) => {
+    const { paths = {} } = app.swagger()
+    t.strictSame(
+      Object.keys(paths).filter(
+        (path) => !['/things/{id}', '/files/{rest}', '/forms'].includes(path),
+      ),
+      ['/page', '/forms/of-people'],
+    )
   })
 
   t.test('shows a form as what its parser takes', async (t) => {

@@ -22,7 +22,7 @@ const CallerSchema = Type.String({
   description: 'Name of an API key. Default: the own one.',
 })
 
-const KEY = guarded([403, 404], {
+const KEY = guarded('getAcmeKey', [403, 404], {
   summary: 'The key by which ACME clients bind their accounts to a caller',
   description:
     'The key of the caller itself, or for a key without `domains` that of any API key. An ACME client ' +
@@ -49,7 +49,7 @@ const KEY = guarded([403, 404], {
   },
 })
 
-const ACCOUNTS = guarded([], {
+const ACCOUNTS = guarded('listAcmeAccounts', [], {
   summary: 'The ACME accounts of the caller',
   description:
     'For a key without `domains` those of all callers; the last used ones first, at most 1,000.',
@@ -75,13 +75,13 @@ const ACCOUNTS = guarded([], {
   },
 })
 
-const END = guarded([403, 404], {
+const END = guarded('endAcmeAccount', [403, 404], {
   summary: 'End an ACME account',
   params: Type.Object({ id: IdSchema }),
   response: { 204: emptyAnswer('Done. Certificates that it has stay valid.') },
 })
 
-const REVOKE = guarded([403, 404, 409], {
+const REVOKE = guarded('revokeAcmeAccount', [403, 404, 409], {
   summary: 'End an ACME account and revoke its certificates',
   description:
     'Ends the account, and revokes each unexpired certificate that it has ordered, in service or not; of the account ' +
@@ -92,7 +92,7 @@ const REVOKE = guarded([403, 404, 409], {
   response: revokedAnswers({ account: Type.String() }),
 })
 
-const ADOPT = guarded([403, 404], {
+const ADOPT = guarded('adoptAcmeAccounts', [403, 404], {
   summary: 'Take over ACME accounts of a caller whose API key was replaced',
   description:
     'Binds valid accounts, which have ended with an earlier value of the API key, to the value with which the caller ' +

@@ -47,7 +47,7 @@ const TraefikDocumentSchema = Type.Object({
   }),
 })
 
-const TRAEFIK = guarded([403, 422], {
+const TRAEFIK = guarded('getTraefikConfiguration', [403, 422], {
   summary: 'All stored certificates that the caller may read, for Traefik’s HTTP provider',
   description:
     'The response stays the same until a certificate changes. Needs a key with `domains` and ' +
@@ -65,7 +65,7 @@ const TRAEFIK = guarded([403, 422], {
 const ofHandshake = (description: string) =>
   Type.Optional(Type.String({ maxLength: 4096, description }))
 
-const CADDY = guarded([403], {
+const CADDY = guarded('getCaddyCertificate', [403], {
   summary: 'The stored certificate for a server name, for `get_certificate http` of Caddy',
   description:
     'Needs a key with `domains` and the right `issue`, which may be the password of Basic authentication.',

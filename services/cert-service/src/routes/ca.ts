@@ -14,7 +14,11 @@ const CACHE_CONTROL = 'public, max-age=300'
 /** Sent as it is. */
 const FileSchema = Type.Unsafe<string | Uint8Array>({ type: 'string', format: 'binary' })
 
-const BUNDLE = documented('The roots for clients to trust, the one that signs first', PEM)
+const BUNDLE = documented(
+  'getRoots',
+  'The roots for clients to trust, the one that signs first',
+  PEM,
+)
 const ROOTS = {
   ...BUNDLE,
   querystring: Type.Partial(
@@ -29,13 +33,18 @@ const ROOTS = {
   response: { ...BUNDLE.response, 304: emptyAnswer('The client already has them.') },
 }
 const CLIENTS = documented(
+  'getClientAuthorities',
   'The root and the intermediates of client certificates, for servers that verify clients',
   PEM,
 )
-const CLIENT_LISTS = documented('The revocation lists of all that is in `/ca/clients.pem`', PEM)
-const INTERMEDIATE = documented('The intermediate that signs now', PEM)
+const CLIENT_LISTS = documented(
+  'getClientRevocationLists',
+  'The revocation lists of all that is in `/ca/clients.pem`',
+  PEM,
+)
+const INTERMEDIATE = documented('getIntermediate', 'The intermediate that signs now', PEM)
 const LIST = {
-  ...documented('The revocation list of the intermediate that signs now', CRL),
+  ...documented('getRevocationList', 'The revocation list of the intermediate that signs now', CRL),
   querystring: Type.Partial(
     Type.Object({
       issuer: Type.String({
@@ -107,8 +116,9 @@ function send(reply: FastifyReply, type: string, body: string | Uint8Array): Fas
   return reply.type(type).header('cache-control', CACHE_CONTROL).send(body)
 }
 
-function documented(summary: string, type: string) {
+function documented(operationId: string, summary: string, type: string) {
   return {
+    operationId,
     summary,
     tags: ['CA'],
     response: {

@@ -52,7 +52,7 @@ export const certificateRoutes: FastifyPluginAsyncTypebox = async (app) => {
   )
 }
 
-const ISSUE = guarded([403, 422, 429], {
+const ISSUE = guarded('issueCertificate', [403, 422, 429], {
   summary: 'The certificate for a name',
   description:
     'Answers with the stored certificate, or issues one. With `dryRun=true` it only describes what would happen.',
@@ -79,7 +79,7 @@ function issue(reply: FastifyReply, issuanceRequest: IssuanceRequest) {
   return undefined
 }
 
-const READ = guarded([403, 404], {
+const READ = guarded('getCertificate', [403, 404], {
   summary: 'The stored certificate for a name',
   description:
     'The newest certificate with this first name, preferably one with its key rather than one ' +

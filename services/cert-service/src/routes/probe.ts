@@ -8,7 +8,7 @@ import { note } from '../probe/note.ts'
 import { SERVED, servedAt } from '../probe/shown.ts'
 import { guarded, TargetSchema } from '../schemas.ts'
 
-const REPORT = guarded([403, 404], {
+const REPORT = guarded('reportServedCertificate', [403, 404], {
   summary: 'Tell which certificate a machine serves itself',
   description:
     'As `gatehouse-certs get --probe` does after a reload. It is kept and shown as what the machine says of itself. ' +

@@ -83,7 +83,7 @@ const AskedSchema = Type.Object(
 )
 type Asked = Static<typeof AskedSchema>
 
-const RENEW = guarded([403, 404, 422, 429], {
+const RENEW = guarded('renewCertificate', [403, 404, 422, 429], {
   summary: 'Renew the newest stored certificate for a name',
   description:
     'Once it is due; until then 429 says when that is. Only callers with the right `issue` get the private key. The ' +
@@ -134,7 +134,7 @@ const RenewAllSchema = Type.Object(
   },
 )
 
-const RENEW_ALL = guarded([403, 404, 422], {
+const RENEW_ALL = guarded('renewCertificates', [403, 404, 422], {
   summary: 'Renew all certificates that have something in common, whether or not they are due',
   description:
     'For operators, whose key is not limited to names. The service renews what it has made keys or stored requests for, and asks ' +
@@ -263,7 +263,7 @@ function describeClient({ names: [domain = ''], client, address }: CertificateRe
   return { domain, ...(client && { client }), ...(address && { address }) }
 }
 
-const RETRY = guarded([403, 404, 429], {
+const RETRY = guarded('retryOrders', [403, 404, 429], {
   summary: 'Try the failed orders of a name now',
   description:
     'Ends the wait of the orders for this name that have failed, and tries them within the limits of their CAs. ' +

@@ -79,7 +79,7 @@ const RollSchema = Type.Object({
   }),
 })
 
-const STATUS = guarded([403], {
+const STATUS = guarded('getRootRoll', [403], {
   summary: 'How far the CA has come from one root to the next',
   description: 'For operators, whose key is not limited to names.',
   response: { 200: RollSchema },
@@ -126,7 +126,7 @@ const StepSchema = Type.Object(
   },
 )
 
-const STEP = guarded([403, 409, 422], {
+const STEP = guarded('stepRootRoll', [403, 409, 422], {
   summary: 'Begin to roll the root, use the new one, go back, finish, or cancel',
   description:
     'For operators, whose key is not limited to names and has the rights `issue` and `revoke`. A step that was ' +

@@ -53,7 +53,7 @@ const ProbeSchema = Type.Object(
   { description: 'What is served at a place; for callers who may read every name.' },
 )
 
-const LIST = guarded([404], {
+const LIST = guarded('listCertificates', [404], {
   summary: 'The certificates that the caller may read, page by page',
   querystring: Type.Object({ after: After, limit: Limit }),
   response: {
@@ -77,7 +77,7 @@ const LIST = guarded([404], {
   },
 })
 
-const FAILING = guarded([404], {
+const FAILING = guarded('listFailingOrders', [404], {
   summary: 'Failing orders, the most urgent first, page by page',
   description:
     'Orders for names with a certificate in service come first, by its end; then the others, by ' +
@@ -91,7 +91,7 @@ const FAILING = guarded([404], {
   response: { 200: Type.Object({ orders: Type.Array(FailingOrderSchema), next: Next }) },
 })
 
-const ORDER = guarded([404], {
+const ORDER = guarded('getOrder', [404], {
   summary: 'The progress of an order',
   params: Type.Object({ id: IdSchema }),
   response: { 200: OrderSchema },

@@ -73,7 +73,7 @@ export function revokedAnswers<T extends TProperties>(moreProperties: T) {
   return { 200: Type.Object(properties), 202: Type.Object(properties, { description }) }
 }
 
-const REVOKE = guarded([403, 404, 409, 422], {
+const REVOKE = guarded('revokeCertificate', [403, 404, 409, 422], {
   summary: 'Revoke the certificates of a name',
   description:
     'Revokes each unexpired certificate whose first name it is, and those for the same names in another order: ' +
@@ -84,7 +84,7 @@ const REVOKE = guarded([403, 404, 409, 422], {
   response: revokedAnswers({ domain: Type.String() }),
 })
 
-const DELETE = guarded([403, 404], {
+const DELETE = guarded('deleteCertificate', [403, 404], {
   summary: 'Stop serving and renewing the certificates of a name',
   params: DomainSchema,
   querystring: ProfileSchema,

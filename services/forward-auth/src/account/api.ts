@@ -15,6 +15,7 @@ const SESSION = Type.String({ maxLength: 64, description: 'ID of the session.' }
 const CLIENT = Type.String({ maxLength: 2_048, description: 'ID of a client of agents.' })
 const STRICT = { additionalProperties: false }
 const SCHEMA = {
+  operationId: 'endSessions',
   summary: 'End the sessions of a person, one session, or what a client has of everybody',
   description: `For scripts, such as those of an offboarding. Needs an API key or a token of \`callers\` with the scope \`${END_SCOPE}\`.`,
   tags: ['account'],

@@ -15,6 +15,7 @@ export const BACK_CHANNEL_PATH = '/providers/:provider/backchannel-logout'
 const MAX_FORM = 65_536
 
 const SCHEMA = {
+  operationId: 'receiveLogoutToken',
   summary: 'Sign-out at a provider (OpenID Connect Back-Channel Logout 1.0)',
   description:
     'A provider posts a form with a `logout_token` here, and the sessions that it names end, in all portals ' +

@@ -12,7 +12,7 @@ import { clearSessionCookies } from '../session/session-cookies.ts'
 import type { SessionToken } from '../session/sessions.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { setHostCookies } from '../web/cookies.ts'
-import { pageAnswer, problemAnswers } from '../web/documented.ts'
+import { PAGES, pageAnswer, problemAnswers } from '../web/documented.ts'
 import { FORM } from '../web/forms.ts'
 import { sendToReader } from '../web/reader.ts'
 import { type Realm, signInSiteOf } from '../web/realm.ts'
@@ -22,7 +22,7 @@ const MAX_RECORDED = 10_000
 const querystring = Type.Object({
   rd: Type.Optional(Type.String({ description: 'Return URL after signing in again.' })),
 })
-const COMMON = { tags: ['sign-in'], querystring }
+const COMMON = { tags: ['sign-in', PAGES], querystring }
 const FORM_PAGE = pageAnswer('The signed-in person, and the form.')
 const CONFIRM_SCHEMA = {
   ...COMMON,

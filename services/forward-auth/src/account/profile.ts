@@ -7,7 +7,7 @@ import { noSession } from '../check/challenges.ts'
 import { FwaError } from '../errors.ts'
 import { profilePage } from '../pages/account.ts'
 import { pageUrl } from '../sites.ts'
-import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
+import { PAGES, pageAnswer, problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
 import { sendToReader } from '../web/reader.ts'
 import { appAuthorityOf, isSentTo, type Realm, realmOf } from '../web/realm.ts'
 import { redirect } from '../web/redirects.ts'
@@ -18,10 +18,13 @@ const schemaOf = (format: string, profile: object) => ({
   security: [{ sessionCookie: [] }],
   response: { 200: profile, 303: TO_SIGN_IN, ...problemAnswers(401, 403, 404, 503) },
 })
-const TEXT_SCHEMA = schemaOf('text, and for browsers on a page', {
-  content: { 'text/plain': { schema: Type.String() }, ...pageAnswer('').content },
-})
-const JSON_SCHEMA = schemaOf('JSON', ProfileJsonSchema)
+const TEXT_SCHEMA = {
+  ...schemaOf('text, and for browsers on a page', {
+    content: { 'text/plain': { schema: Type.String() }, ...pageAnswer('').content },
+  }),
+  tags: [PAGES],
+}
+const JSON_SCHEMA = { ...schemaOf('JSON', ProfileJsonSchema), operationId: 'getProfile' }
 
 /** `GET /profile` as text, on a page for people, and `GET /profile.json`. */
 export const profileRoutes: FastifyPluginAsyncTypebox = async (app) => {

@@ -12,7 +12,7 @@ import { isEnough } from '../sign-in/login.ts'
 import { demandOf } from '../sign-in/step-up.ts'
 import { pageUrl } from '../sites.ts'
 import type { End } from '../store/store.ts'
-import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
+import { PAGES, pageAnswer, problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
 import { acceptForms } from '../web/forms.ts'
 import { sendToReader } from '../web/reader.ts'
 import { type Realm, signInSiteOf } from '../web/realm.ts'
@@ -21,7 +21,7 @@ import { endsAt } from './end.ts'
 import { type FoundSession, findAgents, findSessions } from './find.ts'
 import { requireOwnForm, sendSignedOut } from './logout.ts'
 
-const tags = ['account']
+const tags = ['account', PAGES]
 const ACCOUNT_SCHEMA = {
   summary: 'The person, their apps and their sessions',
   tags,

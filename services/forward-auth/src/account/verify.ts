@@ -16,6 +16,7 @@ import { siteOfIssuer } from '../sites.ts'
 import { problemAnswer, problemAnswers } from '../web/documented.ts'
 
 const SCHEMA = {
+  operationId: 'verifyToken',
   summary: 'Verify a session token or an assertion',
   description:
     'Takes the session token of the portal, or an assertion that it has sent to the app `aud`, as ' +

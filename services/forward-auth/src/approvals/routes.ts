@@ -11,7 +11,7 @@ import type { Visitor } from '../session/session.ts'
 import { isEnough } from '../sign-in/login.ts'
 import { demandOf } from '../sign-in/step-up.ts'
 import { pageUrl, purposeAt } from '../sites.ts'
-import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
+import { PAGES, pageAnswer, problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
 import { acceptForms } from '../web/forms.ts'
 import { sendToReader } from '../web/reader.ts'
 import { type Realm, signInSiteOf } from '../web/realm.ts'
@@ -26,7 +26,7 @@ const RENEWAL = '5'
 const params = Type.Object({ portal: Type.String(), id: Type.String() })
 const page = pageAnswer('The page.')
 const response = { 200: page, 303: TO_SIGN_IN, ...problemAnswers(403, 404, 503) }
-const common = { tags: ['account'], response }
+const common = { tags: ['account', PAGES], response }
 const LIST_SCHEMA = { ...common, summary: 'The calls of programs that wait for the person' }
 const CALL_SCHEMA = { ...common, summary: 'A call that the person may approve', params }
 const DECISION = Type.Enum(['once', 'remember', 'deny', 'end'])

@@ -96,16 +96,21 @@ function createCounter(
 
 const BY_QUERY =
   'The query may add a requirement for this route: `policy`, the name of a policy of the portal, or `if`, a condition.'
-/** The routes of a dialect, and what each is for. */
-function routesOf({ name, title, source }: Dialect): readonly (readonly [string, string])[] {
+/** The routes of a dialect: the URL, the name of the operation, and what it is for. */
+function routesOf({
+  name,
+  title,
+  source,
+}: Dialect): readonly (readonly [string, string, string])[] {
+  const operation = `check${name.replace(/(?:^|-)([a-z])/g, (_, letter) => letter.toUpperCase())}`
   const summary = `Check for ${title}`
   const url = name === 'forward' ? '/' : `/authz/${name}`
-  if (source !== 'request-line') return [[url, summary]]
+  if (source !== 'request-line') return [[url, operation, summary]]
   const byPolicy = `${url}/policy/:policy`
   return [
-    [`${byPolicy}/*`, `${summary}, by a policy of the portal or \`any\``],
+    [`${byPolicy}/*`, operation, `${summary}, by a policy of the portal or \`any\``],
     // Trailing slashes are ignored, so that the wildcard does not match the page `/` of an app.
-    [byPolicy, `${summary}, of the page \`/\``],
+    [byPolicy, `${operation}Home`, `${summary}, of the page \`/\``],
   ]
 }
 
@@ -138,7 +143,7 @@ function checkRoutesOf(dialect: Dialect, app: FastifyInstance): void {
     source === 'request-line'
       ? `The path names a policy, because ${title} appends the query of its client.`
       : BY_QUERY
-  for (const [url, summary] of routesOf(dialect)) {
+  for (const [url, operationId, summary] of routesOf(dialect)) {
     const route: Omit<RouteOptions, 'method'> = {
       url,
       preHandler: url === '/' ? leadHome : [],
@@ -149,12 +154,14 @@ function checkRoutesOf(dialect: Dialect, app: FastifyInstance): void {
         throw asDenial(error, dialect)
       },
     }
-    const schema = { ...SCHEMA, summary, description, response: answersIn(dialect) }
+    const response = answersIn(dialect)
+    const schema = { ...SCHEMA, operationId, summary, description, response }
     app.route({ ...route, method: 'GET', exposeHeadRoute: false, schema })
     app.route({ ...route, method: OTHER_METHODS, schema: { hide: true } })
     if (!isSealed) continue
     const unpacked = `The answer for the client of ${title}`
-    const answer = { ...SCHEMA, summary: unpacked, response: UNPACKED }
+    const names = { operationId: `${operationId}Answer`, summary: unpacked }
+    const answer = { ...SCHEMA, ...names, response: UNPACKED }
     // The check has its line in the log.
     const options = { schema: answer, logLevel: 'warn', exposeHeadRoute: false } as const
     app.get(`${url}/answer`, options, unpackAnswer)

@@ -19,6 +19,12 @@ import { readSessionId } from './session-id.ts'
 import type { StreamKind } from './streams.ts'
 
 const URL = '/mcp-proxy/*'
+/** The name of the operation of each method. */
+const OPERATIONS = {
+  GET: 'openMcpStream',
+  POST: 'sendMcpMessage',
+  DELETE: 'endMcpSession',
+} as const
 const METHODS = ['GET', 'POST', 'DELETE'] as const
 const ANSWERS = {
   'application/json': { schema: Type.Object({}) },
@@ -53,8 +59,10 @@ export async function mcpProxyRoutes(app: FastifyInstance): Promise<void> {
     params: Type.Object({ portal: Type.String(), '*': Type.String() }),
     response,
   }
-  for (const method of METHODS)
-    app.route({ method, url: URL, exposeHeadRoute: false, schema, handler: serve })
+  for (const method of METHODS) {
+    const named = { ...schema, operationId: OPERATIONS[method] }
+    app.route({ method, url: URL, exposeHeadRoute: false, schema: named, handler: serve })
+  }
 }
 
 async function serve(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {

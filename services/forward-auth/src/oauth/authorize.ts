@@ -12,7 +12,7 @@ import { renewCookie } from '../session/session-cookies.ts'
 import { isEnough, startLogin } from '../sign-in/login.ts'
 import { demandOf } from '../sign-in/step-up.ts'
 import { issuerOf, pageUrl, purposeAt } from '../sites.ts'
-import { pageAnswer, problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
+import { PAGES, pageAnswer, problemAnswers, TO_SIGN_IN } from '../web/documented.ts'
 import { acceptForms } from '../web/forms.ts'
 import { sendToReader } from '../web/reader.ts'
 import { type Realm, signInSiteOf } from '../web/realm.ts'
@@ -40,7 +40,7 @@ const CONSENT_LIFETIME = 90 * 24 * 60 * MINUTE
 /** The part of a lifetime that a session of agents has to last still, so that the provider is not asked for another. */
 const REUSED = 0.9
 
-const tags = ['authorization server']
+const tags = ['authorization server', PAGES]
 const ASK_SCHEMA = {
   summary: 'Ask the person whether a client may act for them',
   description:

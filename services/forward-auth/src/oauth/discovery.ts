@@ -35,6 +35,7 @@ export const discoveryRoutes: FastifyPluginAsyncTypebox = async (app) => {
     '/.well-known/openid-configuration',
     {
       schema: {
+        operationId: 'getAssertionMetadata',
         summary: 'Metadata for the verification of assertions',
         tags: ['assertion'],
         response: { 200: DiscoverySchema, ...problemAnswers(403, 404) },
@@ -56,6 +57,7 @@ export const discoveryRoutes: FastifyPluginAsyncTypebox = async (app) => {
     KEYS,
     {
       schema: {
+        operationId: 'getAssertionKeys',
         summary: 'Keys of assertions',
         tags: ['assertion'],
         response: { 200: JwksSchema, ...problemAnswers(404) },
@@ -85,6 +87,7 @@ const ResourceSchema = Type.Object(
  */
 export const resourceRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const schema = {
+    operationId: 'getResourceMetadata',
     summary: 'Metadata of an OAuth resource',
     tags: ['resources'],
     response: { 200: ResourceSchema, ...problemAnswers(404) },

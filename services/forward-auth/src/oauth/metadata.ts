@@ -38,10 +38,14 @@ const MetadataSchema = Type.Object(
   },
 )
 
+const OPERATION = 'getAuthorizationServerMetadata'
+
 /** The metadata of a portal that issues tokens, below any prefix that names the portal. */
 export const metadataRoute: FastifyPluginAsyncTypebox = async (app) => {
   allowOrigins(app, ['/'], ['GET'])
   const schema = {
+    // Some clients look below the portal.
+    operationId: app.prefix.startsWith('/.well-known/') ? OPERATION : `${OPERATION}BelowPortal`,
     summary: 'Metadata of the authorization server',
     tags: ['authorization server'],
     response: { 200: MetadataSchema, ...problemAnswers(403, 404) },

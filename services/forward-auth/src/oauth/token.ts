@@ -64,6 +64,7 @@ const TokenAnswer = Type.Object({
   scope: Type.String(),
 })
 const TOKEN_SCHEMA = {
+  operationId: 'requestToken',
   summary: 'Redeem a code or a refresh token',
   description: 'The token endpoint (RFC 6749 section 3.2).',
   tags,
@@ -71,6 +72,7 @@ const TOKEN_SCHEMA = {
   response: { 200: TokenAnswer, ...ERRORS },
 }
 const REVOKE_SCHEMA = {
+  operationId: 'revokeToken',
   summary: 'End what a token stands for',
   description: 'The revocation endpoint (RFC 7009).',
   tags,
@@ -78,6 +80,7 @@ const REVOKE_SCHEMA = {
   response: { 200: Type.Object({}), ...ERRORS },
 }
 const REGISTER_SCHEMA = {
+  operationId: 'registerClient',
   summary: 'Register a client',
   description:
     'The registration endpoint (RFC 7591), if `authorizationServer.registration` is set.',

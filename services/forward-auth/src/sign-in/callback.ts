@@ -13,7 +13,7 @@ import { FwaError, isOwn } from '../errors.ts'
 import { warnRarely } from '../log-limit.ts'
 import { personOf } from '../session/session.ts'
 import { isLasting } from '../session/sessions.ts'
-import { bareAnswer, pageAnswer, problemAnswers } from '../web/documented.ts'
+import { bareAnswer, PAGES, pageAnswer, problemAnswers } from '../web/documented.ts'
 import { type Realm, signInSiteOf } from '../web/realm.ts'
 import { cookiesBlocked, redirect, signInUrl, targetOf, withLoginUrl } from '../web/redirects.ts'
 import {
@@ -31,7 +31,7 @@ import type { CallbackLogin, LoginState } from './logins.ts'
 import { CALLBACK_PATH, SHARED_CALLBACK_PATH, soleRedirectProvider } from './redirect-uri.ts'
 import { describeUnmet, type StepUpDemand } from './step-up.ts'
 
-const tags = ['sign-in']
+const tags = ['sign-in', PAGES]
 const params = Type.Object({ portal: Type.String(), provider: Type.String() })
 const response = {
   200: pageAnswer('A page on the way to an app whose host gets its session now.'),

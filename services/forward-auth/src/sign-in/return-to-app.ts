@@ -9,7 +9,7 @@ import { addTicket, bindingPlace, clearBindings, readHop, withTicket } from '../
 import type { Session } from '../session/session.ts'
 import { pageUrl, type Site } from '../sites.ts'
 import { setHostCookies } from '../web/cookies.ts'
-import { bareAnswer, problemAnswers } from '../web/documented.ts'
+import { bareAnswer, PAGES, problemAnswers } from '../web/documented.ts'
 import { sendToReader } from '../web/reader.ts'
 import { type Realm, signInSiteOf } from '../web/realm.ts'
 import {
@@ -122,7 +122,7 @@ export function destinationSiteOf({ sites }: FastifyInstance, realm: Realm, retu
 
 const SCHEMA = {
   summary: 'Continue to a long return URL after signing in',
-  tags: ['sign-in'],
+  tags: ['sign-in', PAGES],
   params: Type.Object({ portal: Type.String(), login: Type.String() }),
   querystring: Type.Partial(
     Type.Object({

@@ -11,7 +11,7 @@ import type { Visitor } from '../session/session.ts'
 import { renewCookie, setDomainCookies } from '../session/session-cookies.ts'
 import { pageUrl } from '../sites.ts'
 import { setHostCookies } from '../web/cookies.ts'
-import { bareAnswer, pageAnswer, problemAnswers } from '../web/documented.ts'
+import { bareAnswer, PAGES, pageAnswer, problemAnswers } from '../web/documented.ts'
 import { sendToReader } from '../web/reader.ts'
 import { isSentTo, type Realm, signInSiteOf } from '../web/realm.ts'
 import { cameFrom, cookiesBlocked, redirect, targetOf, withLoginUrl } from '../web/redirects.ts'
@@ -50,7 +50,7 @@ const querystring = Type.Partial(
 )
 const FIRST_STEP = { isFirstStep: true }
 const params = Type.Object({ portal: Type.String(), provider: Type.String() })
-const tags = ['sign-in']
+const tags = ['sign-in', PAGES]
 const START_RESPONSES = {
   303: bareAnswer('Redirect to the provider, or to the return URL.'),
   ...problemAnswers(400, 401, 403, 404, 429, 502, 503),

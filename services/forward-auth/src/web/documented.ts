@@ -45,6 +45,9 @@ export function problemAnswer(description: string) {
   return { description, content: { ...problem, ...PAGE } }
 }
 
+/** Tag of the operations that browsers call for people. The document for programs leaves them out. */
+export const PAGES = 'pages'
+
 export function pageAnswer(description: string) {
   return { description, content: PAGE }
 }

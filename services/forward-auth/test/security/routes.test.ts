@@ -4,9 +4,9 @@ import { CHECK_PATHS } from '../proxies/routes.ts'
 
 /** Everything that is served of a portal, by the method that is described. */
 const PORTAL = [
-  'DELETE /mcp-proxy/{*}',
+  'DELETE /mcp-proxy/{rest}',
   ...CHECK_PATHS.map(
-    (path) => `GET ${path.replace(':policy', '{policy}').replace('*', '{*}') || '/'}`,
+    (path) => `GET ${path.replace(':policy', '{policy}').replace('*', '{rest}') || '/'}`,
   ),
   'GET /.well-known/jwks.json',
   'GET /.well-known/oauth-authorization-server',
@@ -17,7 +17,7 @@ const PORTAL = [
   'GET /authorize',
   'GET /authorize/granted',
   'GET /logout',
-  'GET /mcp-proxy/{*}',
+  'GET /mcp-proxy/{rest}',
   'GET /oauth2/callback',
   'GET /profile',
   'GET /profile.json',
@@ -32,7 +32,7 @@ const PORTAL = [
   'POST /account/end-others',
   'POST /authorize',
   'POST /logout',
-  'POST /mcp-proxy/{*}',
+  'POST /mcp-proxy/{rest}',
   'POST /providers/{provider}/backchannel-logout',
   'POST /register',
   'POST /revoke',
@@ -52,7 +52,8 @@ t.test(
   'codes and tokens are for the resources of a portal alone, and nobody gets ID tokens',
   async (t) => {
     const { app } = await startApp(t, yamlOf(portalOf('main')))
-    const { paths } = (await app.inject('/openapi.json')).json()
+    await app.ready()
+    const paths = Object(app.swagger().paths)
     const served = Object.entries<object>(paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     )
