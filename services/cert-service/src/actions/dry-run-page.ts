@@ -30,7 +30,7 @@ export function dryRunPage(
   const back = html`<p><a href="${nameHref(domain, profileOf({ issuer }))}">${say(lang, 'Back to {domain}', { domain })}</a></p>`
   return card(
     reader,
-    plain(lang, 'Dry run for {domain}', { domain }),
+    plain(lang, 'Check of {domain}', { domain }),
     html`
       ${verdict}
       <p>${answer}</p>

@@ -12,7 +12,7 @@ const ACTION_TEXTS = {
     verb: 'Renew',
     asks: 'Renew {domain}?',
     means: [
-      'A new certificate is issued if this one is due. The old one stays valid until it ends.',
+      'A new certificate is issued if this one is due. The old one stays valid until it expires.',
     ],
   },
   revoke: {
@@ -28,7 +28,7 @@ const ACTION_TEXTS = {
     asks: 'Delete {domain}?',
     means: [
       'These certificates are no longer answered or renewed.',
-      'Copies stay valid until they end; to stop those too, revoke instead.',
+      'Copies stay valid until they expire; to stop those too, revoke instead.',
     ],
   },
   retry: {
@@ -40,8 +40,8 @@ const ACTION_TEXTS = {
     ],
   },
   'dry-run': {
-    verb: 'Dry run',
-    asks: 'Dry run {domain}?',
+    verb: 'Check',
+    asks: 'Check {domain}?',
     means: [
       'Checks what a request for this certificate would lead to: the issuer, the proofs and the limits of the CA.',
       'Nothing is ordered or changed.',
@@ -96,7 +96,8 @@ const NOT_DUE =
   'It can be renewed {when}, and the service does this automatically. You do not have to do anything.'
 const CLIENT_NOT_DUE =
   'It can be renewed {when}, and its ACME client does this. You do not have to do anything.'
-const CLIENT_ASKED = 'Its ACME client is asked to renew it. The old one stays valid until it ends.'
+const CLIENT_ASKED =
+  'Its ACME client is asked to renew it. The old one stays valid until it expires.'
 
 export function confirmPage(reader: Reader, action: Action, confirmation: Confirmation): Page {
   const { lang } = reader

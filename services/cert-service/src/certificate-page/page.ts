@@ -9,7 +9,15 @@ import { html, type SafeHtml } from '@remix-run/html-template'
 import { type Done, doneNotice } from '../actions/done.ts'
 import { type Action, actionLinks } from '../actions/page.ts'
 import { fact, type Reader, section, tabTitle, who, wideFact } from '../pages/card.ts'
-import { COPY_SCRIPT, copyButton, copyField, copyText } from '../pages/copy.ts'
+import {
+  COPY_SCRIPT,
+  CURL,
+  copyButton,
+  copyField,
+  copyText,
+  KEY_FILE,
+  ROOT_FILE,
+} from '../pages/copy.ts'
 import { failure } from '../pages/failure.ts'
 import { certificateHref, nameHref, orderHref, requestAgainHref } from '../pages/links.ts'
 import { notice } from '../pages/notice.ts'
@@ -34,6 +42,8 @@ export interface CertificateView extends NameView, Pick<Around, 'coverage' | 'la
   readonly record: Shown
   /** DER of the root that the chain leads to, if this service has it. */
   readonly root: Uint8Array | undefined
+  /** DER of the root of the embedded CA, which also signs the certificate of this service. */
+  readonly ownRoot: Uint8Array | undefined
   readonly origin: string
   /** The history of the certificate; undefined for readers who may not know who did what. */
   readonly transitions: readonly Transition[] | undefined
@@ -119,7 +129,7 @@ export function orderPage(
       <section class="card facts-card">
         <dl>
           ${namesFact(lang, order.names)}
-          ${fact(say(lang, 'Begun'), writeTime(lang, order.since))}
+          ${fact(say(lang, 'Started'), writeTime(lang, order.since))}
           ${fact(say(lang, 'Issuer'), issuerText(lang, order.issuer))}
           ${fact(say(lang, 'Key'), order.keyType)}
           ${fact(say(lang, 'Failures in a row'), String(order.failures))}
@@ -139,7 +149,7 @@ function orderActions(lang: Language, order: OrderRecord, actions: readonly Acti
   return html`
     <div class="pages">
       ${actions.includes('retry') ? html`<a class="button" href="${retry}">${say(lang, 'Try now')}</a>` : ''}
-      <a class="button" href="${dryRun}">${say(lang, 'Dry run')}</a>
+      <a class="button" href="${dryRun}">${say(lang, 'Check')}</a>
       ${again ? html`<a class="button" href="${again}">${say(lang, 'Request it again')}</a>` : ''}
     </div>`
 }
@@ -209,7 +219,7 @@ function facts({ lang, record, activity = [], now }: CertificateView): SafeHtml 
   const users = Array.from(actors, (actor) => html`<code>${actor}</code>`)
   return html`
     <dl class="main-facts">
-      ${fact(say(lang, isCurrent ? 'Served until' : 'Valid until'), moment(notAfter))}
+      ${fact(say(lang, isCurrent ? 'Expires' : 'Valid until'), moment(notAfter))}
       ${fact(say(lang, 'Next renewal'), isRenewed ? moment(renewAt, html`${clientText}${why}`) : html`<b>${say(lang, 'none planned')}</b>`)}
       ${fact(say(lang, 'Last fetched'), moment(record.fetchedAt))}
       ${users.length > 0 ? fact(say(lang, 'Fetched by'), html`${users}`) : ''}
@@ -231,7 +241,7 @@ function details({ lang, record }: CertificateView): SafeHtml {
   return html`
     <dl>
       ${fact(say(lang, 'Valid from'), writeTime(lang, notBefore))}
-      ${fact(say(lang, 'Asked for by'), wayText(lang, record))}
+      ${fact(say(lang, 'Requested by'), wayText(lang, record))}
       ${fact(say(lang, 'Issuer'), issuerText(lang, issuer))}
       ${fact(say(lang, 'Key'), csr ? say(lang, '{type}, held by the caller', { type: keyType }) : keyType)}
       ${fingerprintFact(sha256)}
@@ -241,8 +251,12 @@ function details({ lang, record }: CertificateView): SafeHtml {
 }
 
 function fingerprintFact(hex: string): SafeHtml {
-  const octets = hex.match(/../g) ?? []
-  return wideFact('SHA-256', html`<code class="copy">${octets.join(':').toUpperCase()}</code>`)
+  return wideFact('SHA-256', html`<code class="copy">${fingerprintOf(hex)}</code>`)
+}
+
+/** Writes a fingerprint as OpenSSL does. */
+function fingerprintOf(hex: string): string {
+  return (hex.match(/../g) ?? []).join(':').toUpperCase()
 }
 
 function chain({ lang, record, root }: CertificateView): SafeHtml {
@@ -288,7 +302,7 @@ function oneLine(name: string): string {
   return name.split('\n').join(', ')
 }
 
-function commands({ lang, record, origin, root }: CertificateView): SafeHtml {
+function commands({ lang, record, origin, ownRoot }: CertificateView): SafeHtml {
   const [domain = ''] = record.names
   const isOfClient = profileOf(record) === 'client'
   const names = record.names.map(quoted).join(' ')
@@ -296,25 +310,44 @@ function commands({ lang, record, origin, root }: CertificateView): SafeHtml {
   const host = domain.includes(':') ? `[${domain}]` : domain
   const serverName = isIP(domain) ? '' : ` -servername '${domain}'`
   const connect = `openssl s_client -connect '${host}:443'${serverName} </dev/null`
-  const cacert = root ? ' --cacert root.pem' : ''
+  const files = `--ca ${ROOT_FILE} --key-file ${KEY_FILE}`
   const profile = isOfClient ? ' --profile client' : ''
   const query = isOfClient ? '?profile=client' : ''
   const path = `${encodeURIComponent(domain)}${query}`.replaceAll("'", '%27')
   const url = `${origin}/api/certificate/${path}`
   const texts: readonly [label: Text, command: string][] = [
+    ['Once on each machine: the root, and an API key', setupOf(origin, ownRoot)],
     [
       'Fetch it into files, and keep it up to date',
-      `gatehouse-certs get ${names}${key}${profile} --out /etc/tls --url ${origin} --watch`,
+      `gatehouse-certs get ${names}${key}${profile} --out /etc/tls --url ${origin} ${files} --watch`,
     ],
-    ['Read it by the API', `curl${cacert} -H "Authorization: APIKey $KEY" '${url}'`],
+    ['Read it by the API', `${CURL} '${url}'`],
     [
       'See which certificate a server presents',
       `${connect} | openssl x509 -noout -serial -fingerprint -sha256`,
     ],
   ]
   // No server is called by a wildcard, or by a name of a client.
-  const shown = isOfClient || domain.startsWith('*.') ? texts.slice(0, 2) : texts
-  return html`${shown.map(([label, command]) => copyText(lang, plain(lang, label), command))}`
+  const shown = isOfClient || domain.startsWith('*.') ? texts.slice(0, 3) : texts
+  const options = html`<code>--ca</code>, <code>--cacert</code>`
+  return html`
+    ${shown.map(([label, command]) => copyText(lang, plain(lang, label), command))}
+    <p>${say(lang, PUBLIC, { url: origin, options })}</p>`
+}
+
+const PUBLIC = 'If {url} has a certificate of a public CA, leave these options out: {options}.'
+
+/** Commands that fetch the root and keep it only if it is the one of this page, and that read a key. */
+function setupOf(origin: string, root: Uint8Array | undefined): string {
+  const paste = `install -D -m 600 /dev/stdin ${KEY_FILE}   # paste an API key, then Ctrl-D`
+  if (!root) return paste
+  const sha256 = hash('sha256', root)
+  const check = `openssl x509 -in ${ROOT_FILE} -noout -fingerprint -sha256`
+  return [
+    `curl -fsSk --create-dirs '${origin}/ca/root.pem?only=${sha256}' -o ${ROOT_FILE}`,
+    `${check} | grep ${fingerprintOf(sha256)} || rm ${ROOT_FILE}`,
+    paste,
+  ].join('\n')
 }
 
 /** Quotes a name for a shell: those of wildcards and of clients have characters that it would read. */

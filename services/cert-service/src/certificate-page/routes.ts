@@ -142,6 +142,7 @@ async function showCertificate(reply: FastifyReply, record: Shown): Promise<Fast
       ...retryOf(order),
     ]),
     root: server.ca.rootAbove(record),
+    ownRoot: server.ca.root(),
     done: takeDone(reply, domain),
     origin: originOf(request),
     coverage,

@@ -11,7 +11,7 @@ const STATES: Readonly<Record<ProbeState | 'notSeen', readonly [tone: Tone, text
   older: ['bad', 'An older certificate is served.'],
   other: ['bad', 'A certificate of another issuer is served.'],
   revoked: ['bad', 'A revoked certificate is served.'],
-  ended: ['bad', 'A certificate that has ended is served.'],
+  ended: ['bad', 'An expired certificate is served.'],
   incomplete: [
     'warn',
     'The newest certificate is served, without the intermediates that lead to a root.',

@@ -41,11 +41,11 @@ export function statusNotice(record: Shown, around: Around): SafeHtml {
 
 const UNFETCHED =
   'It has not been fetched for two of its lifetimes. The next {request} resumes the renewal.'
-const ENDED = 'Ended {when}. Clients refuse it.'
-const COVERED_LATE = 'In service but late. It ends {when}.'
-const FAILING = 'In service, but could not be renewed. It ends {when}.'
-const FAILED = 'Ended {when}, as it could not be renewed. Clients refuse it.'
-const LATE = 'In service. Its ACME client was to renew it by now. It ends {when}.'
+const ENDED = 'Expired {when}. Clients refuse it.'
+const COVERED_LATE = 'In service but late. It expires {when}.'
+const FAILING = 'In service, but could not be renewed. It expires {when}.'
+const FAILED = 'Expired {when}, as it could not be renewed. Clients refuse it.'
+const LATE = 'In service. Its ACME client was to renew it by now. It expires {when}.'
 const POST = html`<code>POST /api/certificate</code>`
 
 const COVERED = {
@@ -70,7 +70,7 @@ function currentStatus(record: CertificateRecord, around: Around): Status {
     case 'failing':
       return ['bad', say(lang, record.notAfter > now ? FAILING : FAILED, moments)]
     case 'unrenewed': {
-      const sentence = say(lang, 'In service, but no longer renewed. It ends {when}.', moments)
+      const sentence = say(lang, 'In service, but no longer renewed. It expires {when}.', moments)
       return ['warn', sentence, html`<p>${say(lang, UNFETCHED, { request: POST })}</p>`]
     }
     case 'due':
@@ -101,7 +101,7 @@ function lateClient(record: CertificateRecord, { lang, lastSeen, now }: Around):
 }
 
 const DELETED =
-  'Out of service: it was deleted, and is no longer served. Copies stay valid until it ends or is revoked.'
+  'Out of service: it was deleted, and is no longer served. Copies stay valid until it expires or is revoked.'
 
 export function pastStatus(
   lang: Language,

@@ -7,9 +7,9 @@ const DAY = 86_400_000
 const BARS = 14
 /** The days of a bar, and what the chart is called then. */
 const UNITS = [
-  [1, 'Ahead, by day'],
-  [7, 'Ahead, by week'],
-  [30, 'Ahead, by 30 days'],
+  [1, 'Coming up, by day'],
+  [7, 'Coming up, by week'],
+  [30, 'Coming up, by 30 days'],
 ] as const satisfies readonly (readonly [number, Text])[]
 
 /** The spans of time of the bars; the last one has no end. */
@@ -52,7 +52,7 @@ export function chart(lang: Language, { renewals, ends, spans }: Summary): SafeH
         : html`<rect class="${tone}" width="100%" y="${percent(1 - (from + count) / most)}" height="${percent(count / most)}"/>`
     const day = writeDay(lang, spans.starts[i] ?? 0)
     const from = i === BARS - 1 ? say(lang, '{day} and later', { day }) : day
-    const text = say(lang, '{from}: {renewals} renewed, {ends} end without renewal', {
+    const text = say(lang, '{from}: {renewals} renewed, {ends} expire without renewal', {
       ...{ from, renewals: total - ending, ends: ending },
     })
     return html`
@@ -73,7 +73,7 @@ export function chart(lang: Language, { renewals, ends, spans }: Summary): SafeH
       <h2>${say(lang, spans.title)}</h2>
       <p class="key">
         ${key('renewals', 'renewal')}
-        ${key('ends', 'end without renewal')}
+        ${key('ends', 'expires without renewal')}
       </p>
       <ol class="bars">${bars}</ol>
     </section>`

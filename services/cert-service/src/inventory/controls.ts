@@ -61,7 +61,7 @@ export function controls(lang: Language, view: View, issuers: readonly string[])
         <input type="search" name="q" value="${search ?? ''}" maxlength="${MAX_SEARCH}"
           autocapitalize="none" spellcheck="false"></label>
       ${byIssuer}
-      <label>${say(lang, 'Order')}
+      <label>${say(lang, 'Sort by')}
         <select name="order">${orders}</select></label>
       ${kept}
       <button>${say(lang, 'Find')}</button>

@@ -3,7 +3,7 @@ import { profileOf } from '@gatehouse/issuance/request'
 import { type Language, type Page, writeDistance, writeTime } from '@gatehouse/service-kit/pages'
 import { html, type SafeHtml } from '@remix-run/html-template'
 import { card, type NamedPerson, type Reader, tabTitle, who } from '../pages/card.ts'
-import { COPY_SCRIPT, copyText } from '../pages/copy.ts'
+import { COPY_SCRIPT, CURL, copyText } from '../pages/copy.ts'
 import { certificateHref, orderHref, REQUEST_PATH } from '../pages/links.ts'
 import { notice } from '../pages/notice.ts'
 import { english, plain, say, type Text } from '../pages/say.ts'
@@ -161,8 +161,8 @@ function covered(shown: Inventory): SafeHtml | '' {
   }
   const end = { name, when: writeDistance(lang, covering.notAfter, now) }
   const sentence = covering.names.includes(text)
-    ? say(lang, '{name} has a valid certificate. It ends {when}.', end)
-    : say(lang, '{name} is covered by a wildcard. It ends {when}.', end)
+    ? say(lang, '{name} has a valid certificate. It expires {when}.', end)
+    : say(lang, '{name} is covered by a wildcard. It expires {when}.', end)
   const link = html`<a href="${certificateHref(covering)}">${say(lang, 'The certificate')}</a>`
   return notice('good', sentence, html`<p>${link}</p>`)
 }
@@ -214,7 +214,7 @@ function nothingFound(lang: Language, search: string, query: SearchQuery | undef
 }
 
 function requestByApi(lang: Language, origin: string, name: string): SafeHtml {
-  const command = `curl --cacert root.pem ${origin}/api/certificate -H "Authorization: APIKey $KEY" --json '{"domain": "${name}"}'`
+  const command = `${CURL} ${origin}/api/certificate --json '{"domain": "${name}"}'`
   return copyText(lang, plain(lang, 'Request it by the API'), command)
 }
 
@@ -267,13 +267,13 @@ function outlook(
     case 'due':
       return say(lang, account ? 'Its client is late' : 'Being renewed')
     case 'failing': {
-      const text = notAfter > now ? 'Failing, ends {when}' : 'Failing, ended {when}'
+      const text = notAfter > now ? 'Failing, expires {when}' : 'Failing, expired {when}'
       return say(lang, text, whenOf(notAfter))
     }
     case 'unrenewed':
-      return say(lang, 'Not renewed, ends {when}', whenOf(notAfter))
+      return say(lang, 'Not renewed, expires {when}', whenOf(notAfter))
     case 'ended':
-      return say(lang, 'Ended {when}', whenOf(notAfter))
+      return say(lang, 'Expired {when}', whenOf(notAfter))
     default:
       return say(lang, 'Renews {when}', whenOf(renewAt ?? notAfter))
   }

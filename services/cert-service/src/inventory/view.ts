@@ -6,7 +6,7 @@ import { FILTER_NAMES, type Filter } from '../pages/state.ts'
 
 /** The orders of certificates, the first one unless another is asked for. */
 export const ORDERS: Readonly<Record<ListOrder, Text>> = {
-  next: 'Next event',
+  next: 'Up next',
   expiry: 'Expiry',
   name: 'Name',
   newest: 'Newest',

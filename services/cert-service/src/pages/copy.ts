@@ -17,6 +17,11 @@ if (navigator.clipboard) for (const button of document.querySelectorAll('[data-c
   }
 }`
 
+/** What the commands to copy expect on a machine: the root of this service, and an API key. */
+export const ROOT_FILE = '/etc/gatehouse/root.pem'
+export const KEY_FILE = '/etc/gatehouse/client.key'
+export const CURL = `curl --cacert ${ROOT_FILE} -H "Authorization: APIKey $(cat ${KEY_FILE})"`
+
 /** Copies a value, or else the field beside it. A live region says that it did. */
 export function copyButton(lang: Language, what: string, value = ''): SafeHtml {
   const done = plain(lang, 'Copied')

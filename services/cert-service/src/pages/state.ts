@@ -15,7 +15,7 @@ export const STATE_NAMES: Readonly<Record<CertificateState, Text>> = {
   due: 'Being renewed',
   unrenewed: 'Not renewed',
   failing: 'Failing',
-  ended: 'Ended',
+  ended: 'Expired',
 }
 
 /** The filters of the inventory: a state, or certificates whose names are in others that end later, or are served by others. */

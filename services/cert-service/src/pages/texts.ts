@@ -31,14 +31,14 @@ export const TEXTS = {
   'Being renewed': ['In Erneuerung', 'En cours', 'En renovación'],
   'Not renewed': ['Nicht erneuert', 'Non renouvelé', 'Sin renovación'],
   Failing: ['Mit Fehlern', 'En échec', 'Con errores'],
-  Ended: ['Abgelaufen', 'Expiré', 'Caducado'],
+  Expired: ['Abgelaufen', 'Expiré', 'Caducado'],
   'Renews {when}': ['Erneuerung {when}', 'Renouvellement {when}', 'Se renueva {when}'],
-  'Not renewed, ends {when}': ['Nicht erneuert, läuft {when} ab', 'Non renouvelé, expire {when}', 'Sin renovación, caduca {when}'],
-  'Failing, ends {when}': ['Mit Fehlern, läuft {when} ab', 'En échec, expire {when}', 'Con errores, caduca {when}'],
-  'Failing, ended {when}': ['Mit Fehlern, abgelaufen {when}', 'En échec, expiré {when}', 'Con errores, caducó {when}'],
+  'Not renewed, expires {when}': ['Nicht erneuert, läuft {when} ab', 'Non renouvelé, expire {when}', 'Sin renovación, caduca {when}'],
+  'Failing, expires {when}': ['Mit Fehlern, läuft {when} ab', 'En échec, expire {when}', 'Con errores, caduca {when}'],
+  'Failing, expired {when}': ['Mit Fehlern, abgelaufen {when}', 'En échec, expiré {when}', 'Con errores, caducó {when}'],
   'Failing, next try {when}': [
     'Mit Fehlern, nächster Versuch {when}', 'En échec, prochain essai {when}', 'Con errores, próximo intento {when}'],
-  'Ended {when}': ['Abgelaufen {when}', 'Expiré {when}', 'Caducó {when}'],
+  'Expired {when}': ['Abgelaufen {when}', 'Expiré {when}', 'Caducó {when}'],
   'Its client is late': ['Client ist überfällig', 'Son client est en retard', 'Su cliente va con retraso'],
   'Needs attention': ['Erfordert Aufmerksamkeit', 'À traiter', 'Requiere atención'],
   'All failing': ['Alle mit Fehlern', 'Tous les échecs', 'Todos los errores'],
@@ -47,8 +47,8 @@ export const TEXTS = {
     'Name, Adresse, Seriennummer oder Fingerabdruck', 'Nom, adresse, numéro de série ou empreinte',
     'Nombre, dirección, número de serie o huella'],
   Issuer: ['Aussteller', 'Émetteur', 'Emisor'],
-  Order: ['Sortierung', 'Tri', 'Orden'],
-  'Next event': ['Nächstes Ereignis', 'Prochain événement', 'Próximo evento'],
+  'Sort by': ['Sortieren nach', 'Trier par', 'Ordenar por'],
+  'Up next': ['Als Nächstes', 'À venir', 'Lo próximo'],
   Expiry: ['Ablauf', 'Expiration', 'Caducidad'],
   Name: ['Name', 'Nom', 'Nombre'],
   Newest: ['Neueste', 'Plus récents', 'Más recientes'],
@@ -64,12 +64,12 @@ export const TEXTS = {
   'Previous page': ['Vorige Seite', 'Page précédente', 'Página anterior'],
   'Next page': ['Nächste Seite', 'Page suivante', 'Página siguiente'],
   renewal: ['Erneuerung', 'renouvellement', 'renovación'],
-  'end without renewal': ['Ablauf ohne Erneuerung', 'expiration sans renouvellement', 'caducidad sin renovación'],
-  'Ahead, by day': ['Demnächst, nach Tagen', 'À venir, par jour', 'Próximamente, por día'],
-  'Ahead, by week': ['Demnächst, nach Wochen', 'À venir, par semaine', 'Próximamente, por semana'],
-  'Ahead, by 30 days': ['Demnächst, je 30 Tage', 'À venir, par 30 jours', 'Próximamente, cada 30 días'],
+  'expires without renewal': ['Ablauf ohne Erneuerung', 'expiration sans renouvellement', 'caducidad sin renovación'],
+  'Coming up, by day': ['Demnächst, nach Tagen', 'À venir, par jour', 'Próximamente, por día'],
+  'Coming up, by week': ['Demnächst, nach Wochen', 'À venir, par semaine', 'Próximamente, por semana'],
+  'Coming up, by 30 days': ['Demnächst, je 30 Tage', 'À venir, par 30 jours', 'Próximamente, cada 30 días'],
   '{day} and later': ['ab {day}', 'à partir du {day}', 'desde el {day}'],
-  '{from}: {renewals} renewed, {ends} end without renewal': [
+  '{from}: {renewals} renewed, {ends} expire without renewal': [
     '{from}: {renewals} erneuert, {ends} laufen ohne Erneuerung ab',
     '{from} : {renewals} renouvelés, {ends} expirent sans renouvellement',
     '{from}: {renewals} se renuevan, {ends} caducan sin renovación'],
@@ -85,10 +85,10 @@ export const TEXTS = {
     'No hay ningún certificado visible que sea válido ahora para {name}.'],
   'Request one': ['Eines anfordern', 'En demander un', 'Solicitar uno'],
   'Request it by the API': ['Über die API anfordern', 'Le demander via l’API', 'Solicitarlo por la API'],
-  '{name} has a valid certificate. It ends {when}.': [
+  '{name} has a valid certificate. It expires {when}.': [
     '{name} hat ein gültiges Zertifikat. Es läuft {when} ab.', '{name} a un certificat valide. Il expire {when}.',
     '{name} tiene un certificado válido. Caduca {when}.'],
-  '{name} is covered by a wildcard. It ends {when}.': [
+  '{name} is covered by a wildcard. It expires {when}.': [
     'Für {name} gilt ein Wildcard-Zertifikat. Es läuft {when} ab.', '{name} est couvert par un certificat générique. Il expire {when}.',
     '{name} está cubierto por un certificado comodín. Caduca {when}.'],
   'Nothing on this page is visible to you. Try the next or the previous page.': [
@@ -143,33 +143,33 @@ export const TEXTS = {
   'In service.': ['In Gebrauch.', 'En service.', 'En uso.'],
   'In service. It renews {when}.': ['In Gebrauch. Erneuerung {when}.', 'En service. Renouvellement {when}.', 'En uso. Se renueva {when}.'],
   'In service, and being renewed.': ['In Gebrauch, wird gerade erneuert.', 'En service, renouvellement en cours.', 'En uso, renovándose.'],
-  'In service. Its ACME client was to renew it by now. It ends {when}.': [
+  'In service. Its ACME client was to renew it by now. It expires {when}.': [
     'In Gebrauch. Der ACME-Client hätte es schon erneuern sollen. Es läuft {when} ab.',
     'En service. Son client ACME aurait déjà dû le renouveler. Il expire {when}.',
     'En uso. Su cliente ACME ya debería haberlo renovado. Caduca {when}.'],
-  'In service, but could not be renewed. It ends {when}.': [
+  'In service, but could not be renewed. It expires {when}.': [
     'In Gebrauch, konnte aber nicht erneuert werden. Es läuft {when} ab.', 'En service, mais n’a pas pu être renouvelé. Il expire {when}.',
     'En uso, pero no se pudo renovar. Caduca {when}.'],
-  'In service, but no longer renewed. It ends {when}.': [
+  'In service, but no longer renewed. It expires {when}.': [
     'In Gebrauch, wird aber nicht mehr erneuert. Es läuft {when} ab.', 'En service, mais n’est plus renouvelé. Il expire {when}.',
     'En uso, pero ya no se renueva. Caduca {when}.'],
   'It has not been fetched for two of its lifetimes. The next {request} resumes the renewal.': [
     'Es wurde zwei Laufzeiten lang nicht abgerufen. Mit dem nächsten {request} wird es wieder erneuert.',
     'Il n’a pas été récupéré depuis deux durées de vie. Le prochain {request} relancera le renouvellement.',
     'No se ha descargado durante dos vigencias. El próximo {request} reanuda la renovación.'],
-  'Ended {when}. Clients refuse it.': [
+  'Expired {when}. Clients refuse it.': [
     'Abgelaufen {when}. Clients lehnen es ab.', 'Expiré {when}. Les clients le refusent.', 'Caducó {when}. Los clientes lo rechazan.'],
-  'Ended {when}, as it could not be renewed. Clients refuse it.': [
+  'Expired {when}, as it could not be renewed. Clients refuse it.': [
     'Abgelaufen {when}, da es nicht erneuert werden konnte. Clients lehnen es ab.',
     'Expiré {when}, faute de renouvellement. Les clients le refusent.',
     'Caducó {when} porque no se pudo renovar. Los clientes lo rechazan.'],
   'Revoked on {when}.': ['Widerrufen am {when}.', 'Révoqué le {when}.', 'Revocado el {when}.'],
-  'Out of service: it was deleted, and is no longer served. Copies stay valid until it ends or is revoked.': [
+  'Out of service: it was deleted, and is no longer served. Copies stay valid until it expires or is revoked.': [
     'Außer Gebrauch: Es wurde gelöscht und wird nicht mehr ausgeliefert. Kopien bleiben gültig, bis es abläuft oder widerrufen wird.',
     'Hors service : il a été supprimé et n’est plus servi. Les copies restent valides jusqu’à son expiration ou sa révocation.',
     'Fuera de uso: se eliminó y ya no se sirve. Las copias siguen siendo válidas hasta que caduque o se revoque.'],
   'Replaced by a newer one.': ['Durch ein neueres ersetzt.', 'Remplacé par un plus récent.', 'Sustituido por uno más reciente.'],
-  'In service but late. It ends {when}.': [
+  'In service but late. It expires {when}.': [
     'In Gebrauch, aber überfällig. Es läuft {when} ab.', 'En service mais en retard. Il expire {when}.',
     'En uso, pero con retraso. Caduca {when}.'],
   'Newer certificates have all of its names, so there is nothing to do.': [
@@ -206,7 +206,7 @@ export const TEXTS = {
     'Se sirve un certificado de otro emisor.'],
   'A revoked certificate is served.': [
     'Ein widerrufenes Zertifikat wird ausgeliefert.', 'Un certificat révoqué est servi.', 'Se sirve un certificado revocado.'],
-  'A certificate that has ended is served.': [
+  'An expired certificate is served.': [
     'Ein abgelaufenes Zertifikat wird ausgeliefert.', 'Un certificat expiré est servi.', 'Se sirve un certificado caducado.'],
   'The newest certificate is served, without the intermediates that lead to a root.': [
     'Das neueste Zertifikat wird ausgeliefert, aber ohne die Zwischenzertifikate bis zu einer Wurzel.',
@@ -240,7 +240,7 @@ export const TEXTS = {
   'The next request for the name gets a new one.': [
     'Die nächste Anforderung für den Namen liefert ein neues.', 'La prochaine demande pour ce nom en obtient un nouveau.',
     'La próxima solicitud del nombre obtiene uno nuevo.'],
-  'Served until': ['Wird ausgeliefert bis', 'Servi jusqu’au', 'Se sirve hasta'],
+  Expires: ['Läuft ab', 'Expire', 'Caduca'],
   'Valid until': ['Gültig bis', 'Valide jusqu’au', 'Válido hasta'],
   'Valid from': ['Gültig ab', 'Valide à partir du', 'Válido desde'],
   Valid: ['Gültig', 'Validité', 'Validez'],
@@ -251,7 +251,7 @@ export const TEXTS = {
   'Last fetched': ['Zuletzt abgerufen', 'Dernière récupération', 'Última descarga'],
   'Fetched by': ['Abgerufen von', 'Récupéré par', 'Descargado por'],
   Names: ['Namen', 'Noms', 'Nombres'],
-  'Asked for by': ['Angefordert durch', 'Demandé par', 'Solicitado por'],
+  'Requested by': ['Angefordert durch', 'Demandé par', 'Solicitado por'],
   Key: ['Schlüssel', 'Clé', 'Clave'],
   '{type}, held by the caller': ['{type}, liegt beim Aufrufer', '{type}, détenue par l’appelant', '{type}, en poder del solicitante'],
   'not known': ['nicht bekannt', 'inconnu', 'desconocido'],
@@ -267,6 +267,13 @@ export const TEXTS = {
     'Avec une clé d’API, vous pouvez seulement consulter. Pour apporter des modifications, connectez-vous au portail ou utilisez l’API.',
     'Con una clave de API solo puede consultar. Para hacer cambios, inicie sesión en el portal o use la API.'],
   'Use it': ['Verwenden', 'Utilisation', 'Uso'],
+  'Once on each machine: the root, and an API key': [
+    'Einmal je Rechner: die Wurzel und ein API-Schlüssel', 'Une fois par machine : la racine et une clé d’API',
+    'Una vez en cada máquina: la raíz y una clave de API'],
+  'If {url} has a certificate of a public CA, leave these options out: {options}.': [
+    'Hat {url} ein Zertifikat einer öffentlichen CA, lassen Sie diese Optionen weg: {options}.',
+    'Si {url} a un certificat d’une AC publique, omettez ces options : {options}.',
+    'Si {url} tiene un certificado de una CA pública, omita estas opciones: {options}.'],
   'Fetch it into files, and keep it up to date': [
     'In Dateien abrufen und aktuell halten', 'Le récupérer dans des fichiers et le tenir à jour',
     'Descargarlo en archivos y mantenerlo al día'],
@@ -312,7 +319,7 @@ export const TEXTS = {
   '{count} times in an hour': ['{count}-mal in einer Stunde', '{count} fois en une heure', '{count} veces en una hora'],
   'Order for {domain}': ['Auftrag für {domain}', 'Commande pour {domain}', 'Pedido de {domain}'],
   'Certificates of {domain}': ['Zertifikate von {domain}', 'Certificats de {domain}', 'Certificados de {domain}'],
-  Begun: ['Begonnen', 'Commencée', 'Iniciado'],
+  Started: ['Begonnen', 'Commencée', 'Iniciado'],
   'Failures in a row': ['Fehlschläge in Folge', 'Échecs de suite', 'Fallos seguidos'],
   Id: ['Kennung', 'Identifiant', 'Identificador'],
   'The order': ['Der Auftrag', 'La commande', 'El pedido'],
@@ -334,11 +341,11 @@ export const TEXTS = {
   'Request it again': ['Erneut anfordern', 'Le redemander', 'Solicitarlo de nuevo'],
   Renew: ['Erneuern', 'Renouveler', 'Renovar'],
   'Renew {domain}?': ['{domain} erneuern?', 'Renouveler {domain} ?', '¿Renovar {domain}?'],
-  'A new certificate is issued if this one is due. The old one stays valid until it ends.': [
+  'A new certificate is issued if this one is due. The old one stays valid until it expires.': [
     'Ein neues Zertifikat wird ausgestellt, wenn dieses fällig ist. Das alte bleibt bis zu seinem Ablauf gültig.',
     'Un nouveau certificat est émis si celui-ci est à renouveler. L’ancien reste valide jusqu’à son expiration.',
     'Se emite un certificado nuevo si ya corresponde renovar este. El anterior sigue siendo válido hasta que caduque.'],
-  'Its ACME client is asked to renew it. The old one stays valid until it ends.': [
+  'Its ACME client is asked to renew it. The old one stays valid until it expires.': [
     'Sein ACME-Client wird gebeten, es zu erneuern. Das alte bleibt bis zu seinem Ablauf gültig.',
     'Son client ACME est prié de le renouveler. L’ancien reste valide jusqu’à son expiration.',
     'Se pide a su cliente ACME que lo renueve. El anterior sigue siendo válido hasta que caduque.'],
@@ -357,7 +364,7 @@ export const TEXTS = {
   'These certificates are no longer answered or renewed.': [
     'Diese Zertifikate werden nicht mehr ausgeliefert oder erneuert.', 'Ces certificats ne sont plus servis ni renouvelés.',
     'Estos certificados ya no se sirven ni se renuevan.'],
-  'Copies stay valid until they end; to stop those too, revoke instead.': [
+  'Copies stay valid until they expire; to stop those too, revoke instead.': [
     'Kopien bleiben bis zu ihrem Ablauf gültig; um auch sie zu sperren, widerrufen Sie stattdessen.',
     'Les copies restent valides jusqu’à leur expiration ; pour les arrêter aussi, révoquez plutôt.',
     'Las copias siguen siendo válidas hasta que caduquen; para detenerlas también, revoque en su lugar.'],
@@ -371,8 +378,8 @@ export const TEXTS = {
     'Verwenden Sie dies, wenn Sie die Ursache behoben haben.', 'À utiliser une fois la cause supprimée.',
     'Úselo cuando haya eliminado la causa.'],
   'it is being tried.': ['wird gerade versucht.', 'essai en cours.', 'se está intentando.'],
-  'Dry run': ['Probelauf', 'Essai à blanc', 'Simulación'],
-  'Dry run {domain}?': ['Probelauf für {domain}?', 'Essai à blanc de {domain} ?', '¿Simular {domain}?'],
+  Check: ['Prüfen', 'Vérifier', 'Comprobar'],
+  'Check {domain}?': ['{domain} prüfen?', 'Vérifier {domain} ?', '¿Comprobar {domain}?'],
   'Checks what a request for this certificate would lead to: the issuer, the proofs and the limits of the CA.': [
     'Prüft, was eine Anforderung dieses Zertifikats ergäbe: Aussteller, Nachweise und Limits der CA.',
     'Vérifie à quoi mènerait une demande de ce certificat : l’émetteur, les preuves et les limites de l’AC.',
@@ -439,11 +446,11 @@ export const TEXTS = {
     'Sie sehen zuerst, was die Anforderung bewirken würde. Danach hält der Dienst Zertifikat und Schlüssel aktuell.',
     'Vous voyez d’abord ce que ferait la demande. Le service tient ensuite à jour le certificat et sa clé.',
     'Primero verá qué haría la solicitud. Después, el servicio mantiene al día el certificado y su clave.'],
-  'Further names, if any': ['Weitere Namen (optional)', 'Autres noms (facultatif)', 'Otros nombres (opcional)'],
+  'More names (optional)': ['Weitere Namen (optional)', 'Autres noms (facultatif)', 'Otros nombres (opcional)'],
   default: ['Standard', 'par défaut', 'predeterminada'],
   'Show what would happen': ['Zeigen, was passieren würde', 'Voir ce qui se passerait', 'Mostrar qué pasaría'],
   'Request it': ['Anfordern', 'Le demander', 'Solicitarlo'],
-  'Dry run for {domain}': ['Probelauf: {domain}', 'Essai à blanc pour {domain}', 'Simulación de {domain}'],
+  'Check of {domain}': ['Prüfung von {domain}', 'Vérification de {domain}', 'Comprobación de {domain}'],
   'No obstacles were found.': ['Es wurden keine Hindernisse gefunden.', 'Aucun obstacle n’a été trouvé.', 'No se encontraron obstáculos.'],
   'It would fail:': ['Es würde fehlschlagen:', 'Elle échouerait :', 'Fallaría:'],
   'A request would return the stored certificate, {serial}, valid until {time}.': [

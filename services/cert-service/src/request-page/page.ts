@@ -42,7 +42,7 @@ export function requestPage(
         <label for="domain">${say(lang, 'Name')}</label>
         <input id="domain" name="domain" value="${domain}" maxlength="254" required autofocus
           autocapitalize="none" spellcheck="false" placeholder="app.example.com"${first}>
-        <label for="names">${say(lang, 'Further names, if any')}</label>
+        <label for="names">${say(lang, 'More names (optional)')}</label>
         <textarea id="names" name="names" rows="3" maxlength="3000"
           autocapitalize="none" spellcheck="false"${otherFaults}>
 ${names}</textarea>

@@ -67,11 +67,15 @@ t.test('what becomes of a certificate is said in words', async (t) => {
   const cases: [why: string, changes: Partial<CertificateView>, said: RegExp][] = [
     ['in service', {}, /In service\. It renews in 3 days/],
     ['due', { record: inService({ renewAt: NOW }) }, /In service, and being renewed/],
-    ['ended', { record: inService({ notAfter: NOW }) }, /Ended this minute.*Clients refuse it/],
+    ['ended', { record: inService({ notAfter: NOW }) }, /Expired this minute.*Clients refuse it/],
     ...(
       [
-        ['late', { notAfter: NOW + 3_600_000, renewAt: NOW }, /In service but late\. It ends in/],
-        ['ended', { notAfter: NOW, renewAt: NOW }, /Ended this minute *\. Clients refuse it\./],
+        [
+          'late',
+          { notAfter: NOW + 3_600_000, renewAt: NOW },
+          /In service but late\. It expires in/,
+        ],
+        ['ended', { notAfter: NOW, renewAt: NOW }, /Expired this minute *\. Clients refuse it\./],
       ] as const
     ).flatMap(([why, times, said]) => {
       const record = inService(times)
@@ -88,7 +92,7 @@ t.test('what becomes of a certificate is said in words', async (t) => {
     [
       'ended, of a client',
       { record: inService({ notAfter: NOW, account: 'a', client: 'lego' }), lastSeen: NOW },
-      /Ended this minute.*The client lego at \? was last seen this minute *\. Restart it there/,
+      /Expired this minute.*The client lego at \? was last seen this minute *\. Restart it there/,
     ],
     [
       'abandoned',
@@ -132,7 +136,7 @@ t.test('commands name what a shell and a server take', async (t) => {
     [
       ['*.a.test', 'a.test'],
       /get &#39;\*\.a\.test&#39; a\.test|get '\*\.a\.test' a\.test/,
-      /openssl/,
+      /openssl s_client/,
     ],
     [['192.0.2.1'], /-connect (?:'|&#39;)192\.0\.2\.1:443/, /-servername/],
     [['2001:db8::1'], /-connect (?:'|&#39;)\[2001:db8::1\]:443/, /-servername/],

@@ -110,7 +110,7 @@ t.test('the history has what was replaced, revoked and deleted', async (t) => {
   const { serialNumber } = next
   t.match(
     (await see(`/certificates/y.a.test/${serialNumber}`)).said,
-    'it was deleted, and is no longer served. Copies stay valid until it ends or is revoked',
+    'it was deleted, and is no longer served. Copies stay valid until it expires or is revoked',
   )
   const successor = await see(`/certificates/x.a.test/${old.serialNumber}`)
   t.match(successor.text, '<a href="/certificates/x.a.test/aa02">Its replacement</a>')

@@ -115,6 +115,7 @@ export const certificateView = (changes: Partial<CertificateView> = {}): Certifi
   activity: undefined,
   actions: [],
   root: undefined,
+  ownRoot: Buffer.from('root'),
   done: undefined,
   origin: 'https://certs.example.com',
   coverage: undefined,

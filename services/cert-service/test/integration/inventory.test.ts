@@ -12,7 +12,7 @@ import { DAY, KEY, NOW, type Running, start } from '../helpers/app.ts'
 import { inEveryLook, openTab } from './tabs.ts'
 
 const LABEL = 'Name, address, serial number or fingerprint'
-const FAILING = /^failing.example.com\s+the intermediate ends too soon\s+Failing, ends in 7 days/
+const FAILING = /^failing.example.com\s+the intermediate ends too soon\s+Failing, expires in 7 days/
 const NEVER = /^never\..*\s+No certificate: the intermediate ends too soon\s+Failing, next try/
 
 /** The service over HTTPS, with the certificate of its own CA. */
@@ -156,7 +156,7 @@ t.test('without script: in, search, look closer, next page, out', async (t) => {
   const rows = tab.locator('.list a')
   t.equal(await rows.count(), 2 + 50)
   t.match(await rows.allInnerTexts(), [
-    ...[FAILING, NEVER, /^gone.example.com\s+Ended 24 hours ago/],
+    ...[FAILING, NEVER, /^gone.example.com\s+Expired 24 hours ago/],
     ...[FAILING, NEVER],
   ])
 
@@ -168,7 +168,7 @@ t.test('without script: in, search, look closer, next page, out', async (t) => {
   await tab.getByRole('button', { name: 'Find' }).click()
   t.equal(await rows.count(), 1)
   await rows.click()
-  await tab.getByText('Served until').waitFor()
+  await tab.getByText('Expires').waitFor()
   await tab.goBack()
   await tab.getByRole('link', { name: 'Show all' }).click()
   t.equal(await rows.count(), 2 + 50)
@@ -203,10 +203,10 @@ t.test('the keyboard is enough', async (t) => {
   }
   t.match(reached, [
     ...['Sign out', '201 All', '197 Renews', '0 Being renewed', '1 Not renewed'],
-    ...['2 Failing', '1 Ended', 'Covered', 'Not served', LABEL, 'Order', 'Find'],
+    ...['2 Failing', '1 Expired', 'Covered', 'Not served', LABEL, 'Sort by', 'Find'],
     ...[/^failing.example.com/, /^never\./, /^gone.example.com/],
   ])
   await tab.keyboard.press('Enter')
-  await tab.getByText('Valid until').or(tab.getByText('Served until')).waitFor()
+  await tab.getByText('Valid until').or(tab.getByText('Expires')).waitFor()
   await context.close()
 })

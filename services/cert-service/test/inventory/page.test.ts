@@ -38,13 +38,13 @@ t.test('the state of a certificate is shown', async (t) => {
       'abandoned',
       { renewAt: null, notAfter: NOW + 5 * HOUR },
       undefined,
-      'Not renewed, ends in 5 hours',
+      'Not renewed, expires in 5 hours',
     ],
-    ['failing', {}, failed(), 'Failing, ends in 7 days'],
+    ['failing', {}, failed(), 'Failing, expires in 7 days'],
     ['renewed after a failure', {}, newOrder({ status: 'done' }), 'Renews in 3 days'],
-    ['expired', { notAfter: NOW - 3 * DAY }, undefined, 'Ended 3 days ago'],
-    ['expires now', { notAfter: NOW }, undefined, 'Ended this minute'],
-    ['expired and failing', { notAfter: NOW - DAY }, failed(), 'Failing, ended 24 hours ago'],
+    ['expired', { notAfter: NOW - 3 * DAY }, undefined, 'Expired 3 days ago'],
+    ['expires now', { notAfter: NOW }, undefined, 'Expired this minute'],
+    ['expired and failing', { notAfter: NOW - DAY }, failed(), 'Failing, expired 24 hours ago'],
   ]
   for (const [why, certificate, order, said] of cases) {
     const { html } = page({ rows: [{ record: record(certificate), order }] })
@@ -68,7 +68,7 @@ t.test('what fails comes first, with its cause and what comes of it', async (t) 
     [
       'has one',
       { record: record(), order: failed() },
-      'app.example.com the intermediate ends first Failing, ends in 7 days',
+      'app.example.com the intermediate ends first Failing, expires in 7 days',
     ],
   ]
   for (const [why, failing, said] of cases) {
@@ -116,12 +116,12 @@ t.test('names of keys, issuers and errors never become markup', async (t) => {
 
 t.test('bars reach to the furthest event, in the smallest unit that does', async (t) => {
   const cases: [days: number, title: string][] = [
-    [0, 'Ahead, by day'],
-    [14, 'Ahead, by day'],
-    [15, 'Ahead, by week'],
-    [98, 'Ahead, by week'],
-    [99, 'Ahead, by 30 days'],
-    [9_999, 'Ahead, by 30 days'],
+    [0, 'Coming up, by day'],
+    [14, 'Coming up, by day'],
+    [15, 'Coming up, by week'],
+    [98, 'Coming up, by week'],
+    [99, 'Coming up, by 30 days'],
+    [9_999, 'Coming up, by 30 days'],
   ]
   for (const [days, title] of cases) {
     const spans = spansUntil(NOW + days * DAY, NOW)
@@ -145,9 +145,9 @@ t.test('a chart has a text for each bar, and is left out where it says nothing',
   )
   t.equal(bars.length, 14)
   t.strictSame(bars.slice(0, 3), [
-    '1 Jan: 3 renewed, 1 end without renewal',
-    '2 Jan: 0 renewed, 0 end without renewal',
-    '3 Jan: 5000 renewed, 0 end without renewal',
+    '1 Jan: 3 renewed, 1 expire without renewal',
+    '2 Jan: 0 renewed, 0 expire without renewal',
+    '3 Jan: 5000 renewed, 0 expire without renewal',
   ])
   t.match(bars.at(-1), /^14 Jan and later: /)
   for (const [why, renewals, ends] of [

@@ -265,11 +265,11 @@ t.test('counts are of what a visitor may read', async (t) => {
         '1 Being renewed',
         '1 Not renewed',
         '0 Failing',
-        '1 Ended',
+        '1 Expired',
         'Covered',
         'Not served',
       ],
-      '7 Jan: 0 renewed, 1 end without renewal',
+      '7 Jan: 0 renewed, 1 expire without renewal',
     ],
     [
       LIMITED,
@@ -279,11 +279,11 @@ t.test('counts are of what a visitor may read', async (t) => {
         '1 Being renewed',
         '0 Not renewed',
         '0 Failing',
-        '0 Ended',
+        '0 Expired',
         'Covered',
         'Not served',
       ],
-      '3 Jan: 1 renewed, 0 end without renewal',
+      '3 Jan: 1 renewed, 0 expire without renewal',
     ],
   ]
   for (const [key, counts, bar] of expected) {
@@ -293,7 +293,7 @@ t.test('counts are of what a visitor may read', async (t) => {
       tile.replace(/<[^>]*>/g, ''),
     )
     t.same(tiles, counts, key)
-    t.match(text, 'Ahead, by day', key)
+    t.match(text, 'Coming up, by day', key)
     t.match(text.replace(/<[^>]*>/g, ''), bar, key)
     const ended = await browse(running, 'GET', '/?state=ended', { cookie })
     const current = /<a class="tile[^>]*href="([^"]*)" aria-current="true">/.exec(ended.text)

@@ -182,10 +182,10 @@ t.test('a certificate that ended because it could not be renewed fails', async (
   const { requestKey } = newCertificate()
   await store.saveOrder(newOrder({ requestKey, id: uuid(1), status: 'failed', nextTryAt: NOW }))
   const see = await enter(running, KEY)
-  t.match((await see('/')).said, / 1 Failing 0 Ended .* Failing, ended 24 hours ago/)
+  t.match((await see('/')).said, / 1 Failing 0 Expired .* Failing, expired 24 hours ago/)
   t.match(
     (await see('/certificates/app.example.com')).said,
-    /Ended 24 hours ago , as it could not be renewed/,
+    /Expired 24 hours ago , as it could not be renewed/,
   )
 })
 
