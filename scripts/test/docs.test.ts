@@ -209,6 +209,14 @@ t.test('every guide is in the index, and the README is short', async (t) => {
   t.ok(read('README.md').split('\n').length < 200)
 })
 
+t.test('a page answers one question, in at most 3,000 words', async (t) => {
+  for (const file of globSync('docs/{,providers/}*.md', { cwd: ROOT })) {
+    const words = read(file).split(/\s+/).length
+    if (file === 'docs/threats.md') t.match(read(file), /^# .+\n\nThis page is for auditors/)
+    else t.ok(words <= 3_000, `${file} has ${words} words`)
+  }
+})
+
 t.test('the rules page shows what explain prints', async (t) => {
   const { blocks } = readDocument('docs/rules.md')
   const textOf = (info: string) => blocks.find((block) => block.info === info)?.text ?? ''

@@ -18,7 +18,7 @@ export const QUESTIONS: readonly Question[] = [
   askedAt(
     'oauth2-proxy/oauth2-proxy/issues/1225',
     'Why am I sent to the sign-in page again and again after I signed in?',
-    'getting-started.md#when-a-request-is-refused',
+    'getting-started.md#when-the-sign-in-page-comes-again-and-again',
   ),
   askedAt(
     'oauth2-proxy/oauth2-proxy/issues/1902',

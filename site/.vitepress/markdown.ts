@@ -2,7 +2,7 @@
 import { join, relative } from 'node:path'
 import { renderMermaidSVG } from 'beautiful-mermaid'
 import { createCssVariablesTheme } from 'shiki'
-import type { MarkdownOptions, MarkdownRenderer } from 'vitepress'
+import type { MarkdownEnv, MarkdownOptions, MarkdownRenderer } from 'vitepress'
 import { ROOT, targetOf } from './tree.ts'
 
 /** What `#` of a link is followed by: as GitHub makes it of headings. */
@@ -27,15 +27,27 @@ export const markdown: MarkdownOptions = {
     if (fence) md.renderer.rules.fence = (...given) => withClasses(fence(...given))
     // Nothing of a page is a template.
     const { render } = md
-    md.render = (source, env) => `<div v-pre>${render.call(md, source, env)}</div>`
+    md.render = (source, env) => {
+      const html = `<div v-pre>${render.call(md, source, env)}</div>`
+      if (NOT_SEARCHED.includes(pageOf(env)))
+        env.frontmatter = { ...env.frontmatter, search: false }
+      return html
+    }
   },
 }
+
+/** Pages for whoever audits, writes or upgrades Gatehouse: they name everything, and answer no question. */
+const NOT_SEARCHED = ['docs/threats.md', 'CHANGELOG.md', 'CONTRIBUTING.md']
+
+/** The path of a page from the root. */
+const pageOf = ({ realPath, relativePath }: MarkdownEnv): string =>
+  relative(ROOT, realPath ?? join(ROOT, relativePath))
 
 type Rule = Parameters<MarkdownRenderer['core']['ruler']['push']>[1]
 
 /** Links lead to pages of the site, to the repository, or to files beside the page; what is nowhere is text. */
 const followLinks: Rule = ({ tokens, env }) => {
-  const page = relative(ROOT, env.realPath ?? join(ROOT, env.relativePath))
+  const page = pageOf(env)
   for (const { children } of tokens)
     for (const [at, token] of (children ?? []).entries()) {
       if (token.type !== 'link_open') continue

@@ -1,4 +1,7 @@
-// The theme's search box with the roles that its parts have: a dialog, a field, and a list of results.
+// The theme's search box, with the roles that its parts have: a dialog, a field, and a list of results.
+import { join } from 'node:path'
+
+const WORDS = join(import.meta.dirname, 'theme/words.ts')
 
 const CHANGES: readonly (readonly [before: RegExp, after: string])[] = [
   [
@@ -18,6 +21,9 @@ const CHANGES: readonly (readonly [before: RegExp, after: string])[] = [
     `:id="'localsearch-item-' + index" :aria-selected="selectedIndex === index ? 'true' : 'false'" role="option"`,
   ],
   [/<kbd :aria-label/g, '<kbd role="img" :aria-label'],
+  // A function in the configuration of the theme would be evaluated, which the content security policy refuses.
+  [/<script lang="ts" setup>/, `$&\nimport { wordOf } from '${WORDS}'`],
+  [/prefix: true,/, '$& processTerm: wordOf,'],
 ]
 
 export const searchBox = {

@@ -7,6 +7,7 @@ import { extname, join } from 'node:path'
 import t from 'tap'
 import { launchChromium } from '../../../services/forward-auth/test/integration/chromium.ts'
 import { linksOf, ROOT, readDocument } from '../markdown.ts'
+import { QUESTIONS } from '../questions.ts'
 
 const BASE = '/gatehouse/'
 const SOURCE = 'https://code.example/gatehouse'
@@ -146,6 +147,30 @@ async function violations(tab: Awaited<ReturnType<typeof browser.newPage>>): Pro
   return tab.evaluate(`axe.run().then(({ violations }) =>
     violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ': ' + html)))`)
 }
+
+t.test('the search answers each question of the field among its first three results', async (t) => {
+  const { tab, said, close } = await open({ viewport: { width: 1280, height: 900 } })
+  await tab.goto(origin())
+  await tab.locator('.DocSearch-Button').click()
+  const options = tab.getByRole('option')
+  const find = async (words: string) => {
+    await tab.getByRole('combobox').fill('')
+    await options.first().waitFor({ state: 'detached' })
+    await tab.getByRole('combobox').fill(words)
+    await options.first().waitFor()
+    const links = await Promise.all((await options.all()).map((link) => link.getAttribute('href')))
+    return links.map((link) => link?.replace(BASE, '').replace(/#.*/, '') ?? '')
+  }
+  for (const { question, answer } of QUESTIONS) {
+    const page = `docs/${answer.replace(/\.md#.*/, '.html')}`
+    const first = (await find(question)).slice(0, 3)
+    t.ok(first.includes(page), `${question} ${page}: ${first.join(', ')}`)
+  }
+  for (const words of ['threats', 'attack', 'cookie tossing'])
+    t.notOk((await find(words)).includes('docs/threats.html'), `${words}: no page for auditors`)
+  t.strictSame(said, [])
+  await close()
+})
 
 /** The texts of a page, but for blocks of code, and those of which a part is outside of the window or cut off by a box. */
 const TEXTS = `(() => {
