@@ -87,6 +87,8 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   // The next two are run by services/forward-auth/test/check/mcp-guide.test.ts.
   'js mcp': ({ text }) => stripTypeScriptTypes(text),
   'python mcp': () => undefined,
+  // Read by api-clients.ts.
+  'yaml openapi-python-client': parseYaml,
   // Both are for the demo.
   'yaml demo': ({ text }) => loadFragment(t, 'forward-auth', `${DEMO}${text}`),
   'ts demo': ({ text }) => stripTypeScriptTypes(text),
