@@ -288,7 +288,7 @@ t.test('a homelab: the proxy is believed by its name, and started first', async 
   t.ok(Object.keys(services['forward-auth']?.depends_on ?? {}).includes('traefik'))
 })
 
-t.test('a homelab: one service has the socket of Docker, and only the proxy asks it', async (t) => {
+t.test('a homelab: one service has the socket of Docker, and two others ask it', async (t) => {
   const { services, networks }: ComposeFile = read(HOMELAB)
   const having = (isHad: (service: Service) => boolean) =>
     Object.keys(services).filter((name) => services[name] && isHad(services[name]))
@@ -307,10 +307,15 @@ t.test('a homelab: one service has the socket of Docker, and only the proxy asks
   const [command, domain, ...reserved] = reader.command ?? []
   t.strictSame([command, domain], ['docker-reader', `\${DOMAIN}`])
   t.strictSame(reserved.toSorted(), hosts.toSorted(), 'no app gets a host of Gatehouse')
-  const inNetwork = ({ networks = [] }: Service) =>
-    (Array.isArray(networks) ? networks : Object.keys(networks)).includes('docker')
-  t.strictSame(having(inNetwork), ['traefik', 'docker-reader'])
-  t.equal(networks.docker?.internal, true)
+  const inNetwork = (name: string) =>
+    having(({ networks = [] }) =>
+      (Array.isArray(networks) ? networks : Object.keys(networks)).includes(name),
+    )
+  t.strictSame(inNetwork('docker'), ['traefik', 'docker-reader'])
+  t.strictSame(inNetwork('labels'), ['docker-reader', 'forward-auth'])
+  t.match(networks, { docker: { internal: true }, labels: { internal: true } })
+  const [{ appsFrom }] = read('docker/homelab/forward-auth.yaml').portals
+  t.equal(appsFrom, 'http://docker-reader:2375')
 })
 
 t.test('a homelab: Traefik renews certificates by the lifetime that they have', async (t) => {

@@ -520,10 +520,10 @@ export const PROMISES: Readonly<Record<string, readonly Said[]>> = {
     ['Labels of the image do not', OF_IMAGE],
     [
       'Of all containers there',
-      `${SCRIPTS}/compose.test.ts: a homelab: one service has the socket of Docker, and only the proxy asks it`,
+      `${SCRIPTS}/compose.test.ts: a homelab: one service has the socket of Docker, and two others ask it`,
     ],
     [
-      'It tells Traefik hosts and addresses',
+      'It tells Traefik and forward-auth hosts and addresses',
       `${READER}: it asks Docker for two things, bounded, and tells hosts and addresses`,
     ],
     ['Where Traefik or caddy-docker-proxy', DEFINITION],

@@ -4,7 +4,7 @@ import { type Static, Type } from 'typebox'
 import { FwaError } from '../errors.ts'
 import { accountPage } from '../pages/account.ts'
 import { MAX_SHOWN, sessionsPage } from '../pages/sessions.ts'
-import { mayOpenPage, openableApps } from '../portal/apps.ts'
+import { mayOpenPage, openableApps, selectApps } from '../portal/apps.ts'
 import { endSessions } from '../session/ends.ts'
 import type { Visitor } from '../session/session.ts'
 import { clearSessionCookies, renewCookie } from '../session/session-cookies.ts'
@@ -22,12 +22,17 @@ import { type FoundSession, findAgents, findSessions } from './find.ts'
 import { requireOwnForm, sendSignedOut } from './logout.ts'
 
 const tags = ['account', PAGES]
+const accountQuery = Type.Object({
+  from: Type.Optional(Type.String({ description: 'Page to go back to.' })),
+  app: Type.Optional(
+    Type.String({ description: 'Part of the name or host of an app.', maxLength: 300 }),
+  ),
+})
+type AccountQuery = Static<typeof accountQuery>
 const ACCOUNT_SCHEMA = {
   summary: 'The person, their apps and their sessions',
   tags,
-  querystring: Type.Object({
-    from: Type.Optional(Type.String({ description: 'Page to go back to.' })),
-  }),
+  querystring: accountQuery,
   response: { 200: pageAnswer('The account.'), 303: TO_SIGN_IN, ...problemAnswers(403, 404, 503) },
 }
 const ALL_SCHEMA = {
@@ -64,7 +69,7 @@ export const accountRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const visitor = await app.sessions.atSignIn(request, realm)
     if (!visitor) return toSignIn('/account', realm, reply)
     await renewCookie(reply, realm, visitor.session)
-    return sendAccount(realm, visitor, request.query.from, reply)
+    return sendAccount(realm, visitor, request.query, reply)
   })
 
   app.get('/sessions', { schema: ALL_SCHEMA }, async (request, reply) => {
@@ -150,7 +155,7 @@ function toSignIn(path: string, realm: Realm, reply: FastifyReply, policy?: stri
 async function sendAccount(
   realm: Realm,
   visitor: Visitor,
-  from: string | undefined,
+  { from, app }: AccountQuery,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { portal } = realm
@@ -159,7 +164,7 @@ async function sendAccount(
   const { person, sid } = visitor.session
   const clientIp = () => trust.clientIp(request.raw)
   const personAtPortal = { portal, principal: visitor, sites, clientIp, now: clock.now() }
-  const apps = openableApps(personAtPortal)
+  const apps = await openableApps(personAtPortal)
   const origin = cameFrom(request, realm, from)
   const people = { digest: person }
   const rows = await findSessions(server, portal, people, MAX_SHOWN + 1)
@@ -169,7 +174,7 @@ async function sendAccount(
   const { length: count } = await server.approvals.list(visitor)
   return sendToReader(reply, realm, 200, accountPage, {
     profile: visitor.session.profile,
-    apps: portal.apps || apps.length > 0 ? apps : undefined,
+    ...(apps && selectApps(apps, app)),
     cameFrom: origin && mayOpenPage(origin, personAtPortal) ? origin : undefined,
     calls: count > 0 ? { href: url('/account/calls'), count } : undefined,
     ownSessions: {

@@ -5,14 +5,14 @@ import {
   checkUnique,
   type Fault,
   faultIf,
+  faultOf,
   ifKnown,
 } from '@gatehouse/service-kit/rules'
 import { type Static, Type } from 'typebox'
 import type { Site } from '../sites.ts'
 import { checkImage } from './look.ts'
 
-/** The number of apps on a page: nobody reads a longer list. */
-export const MAX_APPS = 100
+const MAX_APPS = 500
 
 export const AppsSchema = Type.Array(
   Type.Object({
@@ -28,20 +28,31 @@ export const AppsSchema = Type.Array(
   {
     maxItems: MAX_APPS,
     description:
-      'Apps on the page after signing in. Each person sees the apps that they may open. ' +
-      'Default: the hosts that `rules` name, without wildcards.',
+      'Names and icons of apps on the page after signing in, and apps that are only here. Each person sees the apps that ' +
+      'they may open, also the other hosts that `rules` name, without wildcards.',
   },
+)
+
+export const AppsFromSchema = Text(
+  'URL of `docker-reader`, such as `http://docker-reader:2375`: the apps that labels of containers name are on the page too.',
 )
 
 interface AppsPortal {
   readonly apps?: Static<typeof AppsSchema>
+  readonly appsFrom?: string
   readonly policies: Readonly<Record<string, unknown>>
 }
 
 /** The faults of `apps`: each must be where a check of the portal can let people pass. */
-export function checkApps({ apps = [], policies }: AppsPortal, sites: readonly Site[]): Fault[] {
+export function checkApps(
+  { apps = [], appsFrom, policies }: AppsPortal,
+  sites: readonly Site[],
+): Fault[] {
   const policyNames = ifKnown(() => Object.keys(policies)) ?? []
   return [
+    ...(appsFrom === undefined
+      ? []
+      : faultOf('/appsFrom', () => parseEndpointUrl(appsFrom, { allowHttp: true }))),
     ...checkUnique('/apps', apps),
     ...applyToEach(apps, '/apps', [
       ({ url }) => checkUrl(url, sites),

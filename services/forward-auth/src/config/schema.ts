@@ -17,7 +17,7 @@ import { eventsOptions } from '@gatehouse/service-kit/events'
 import { type Static, Type } from 'typebox'
 import { COLOR_PATTERN } from '../pages/colors.ts'
 import { StorageSchema } from '../store/storage-schema.ts'
-import { AppsSchema } from './apps.ts'
+import { AppsFromSchema, AppsSchema } from './apps.ts'
 import { ClientsSchema } from './clients.ts'
 import { ContactSchema, FaviconSchema, LogoSchema, PageTextsSchema } from './look.ts'
 
@@ -178,6 +178,7 @@ const PortalSchema = Type.Object({
     },
   ),
   apps: Type.Optional(AppsSchema),
+  appsFrom: Type.Optional(AppsFromSchema),
   session: PortalSessionSchema,
   sessions: Type.Optional(
     Type.Object({

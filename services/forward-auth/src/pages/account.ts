@@ -13,6 +13,11 @@ interface ShownApp {
   readonly icon?: Pick<Image, 'name'> | undefined
 }
 
+interface AppSearch {
+  readonly text: string
+  readonly total: number
+}
+
 /** The sessions and agents of the person, and how they end them. */
 interface OwnSessions extends SessionList {
   /** Takes a POST that ends all sessions but the current one. */
@@ -28,6 +33,8 @@ interface OwnSessions extends SessionList {
 export function accountPage(
   view: Visit & {
     readonly apps?: readonly ShownApp[] | undefined
+    /** The text of the search for apps, and how many there are, if they are many. */
+    readonly search?: AppSearch | undefined
     /** The validated URL of the page before. */
     readonly cameFrom?: URL | undefined
     readonly ownSessions?: OwnSessions | undefined
@@ -47,9 +54,9 @@ export function accountPage(
     symbol: 'check',
     styles: ownSessions && 'lists',
     hasImages: view.apps?.some(({ icon }) => icon),
-    offersHelp: view.apps?.length === 0,
+    offersHelp: view.apps?.length === 0 && !view.search,
     actions: html`
-      ${view.apps && appList(view.apps, view)}
+      ${view.apps && appList(view.apps, view.search, view)}
       <div class="actions">
         ${calls && link(calls.href, fill(texts.count, { count: String(calls.count) }))}
         ${cameFrom && mainLink(cameFrom.href, fill(signedIn.back, { host: cameFrom.host }))}
@@ -80,13 +87,28 @@ export function profilePage(view: Visit): Page {
   return page({ ...view, profile: undefined }, { title, text, content, isInside: true })
 }
 
-function appList(apps: readonly ShownApp[], { language, portalUrl }: Reader): SafeHtml {
-  const { apps: title, noApps } = textsIn(language).signedIn
-  if (apps.length === 0) return html`<p class="actions">${noApps}</p>`
+function appList(
+  apps: readonly ShownApp[],
+  search: AppSearch | undefined,
+  { language, portalUrl }: Reader,
+): SafeHtml {
+  const { signedIn: texts, sessions } = textsIn(language)
+  if (apps.length === 0 && !search) return html`<p class="actions">${texts.noApps}</p>`
+  const form =
+    search &&
+    html`
+      <form class="find" role="search">
+        <label for="app">${texts.findApp}</label>
+        <input id="app" name="app" type="search" value="${search.text}">
+        <button>${sessions.search}</button>
+      </form>`
+  const total = search && search.total !== apps.length && String(search.total)
   return html`
     <nav class="actions" aria-labelledby="apps">
-      <h2 id="apps">${title}</h2>
-      ${apps.map((app) => appLink(app, imagesAt(portalUrl)))}
+      <h2 id="apps">${texts.apps}</h2>
+      ${form}
+      ${apps.length > 0 ? apps.map((app) => appLink(app, imagesAt(portalUrl))) : html`<p>${texts.noMatch}</p>`}
+      ${total && link('?app=', fill(texts.allApps, { total }))}
     </nav>`
 }
 

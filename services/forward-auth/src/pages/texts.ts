@@ -36,6 +36,9 @@ export const TEXTS = {
       'Dieses Konto hat hier noch auf keine App Zugriff. Bitten Sie die Administration um Zugriff.',
       'Ce compte n’a encore accès à aucune application ici. Demandez l’accès à l’administrateur de ce site.',
       'Esta cuenta todavía no tiene acceso a ninguna aplicación aquí. Pida acceso al administrador de este sitio.'],
+    findApp: ['Find an app', 'App suchen', 'Trouver une application', 'Buscar una aplicación'],
+    noMatch: ['No app matches.', 'Keine App passt dazu.', 'Aucune application ne correspond.', 'Ninguna aplicación coincide.'],
+    allApps: ['All {total} apps', 'Alle {total} Apps', 'Les {total} applications', 'Las {total} aplicaciones'],
     profile: ['Your profile', 'Ihr Profil', 'Votre profil', 'Su perfil'],
     profileText: [
       'This is what apps can learn about you here.', 'Das können Apps hier über Sie erfahren.',

@@ -1,6 +1,5 @@
 import type { Principal } from '@gatehouse/gate'
 import { parseHostPort } from '@gatehouse/net'
-import { MAX_APPS } from '../config/apps.ts'
 import type { Site, Sites } from '../sites.ts'
 import type { Portal } from './portals.ts'
 
@@ -16,12 +15,18 @@ interface PersonAtPortal {
 }
 
 /**
- * The apps that a person may open: those that the portal lists, or else the hosts that its rules name.
+ * The apps that a person may open, of those that the portal lists, its rules or labels name; undefined if there are none.
  * The gate decides about each as it decides about a check.
  */
-export function openableApps(person: PersonAtPortal): readonly App[] {
-  const apps = person.portal.apps ?? appsOfRules(person)
-  return apps.filter((app) => mayOpen(app, person))
+export async function openableApps(person: PersonAtPortal): Promise<readonly App[] | undefined> {
+  const { apps: listedApps = [], gate, labelledApps } = person.portal
+  const listedHosts = new Set(listedApps.map(({ url }) => url.hostname))
+  const hosts = new Set([...gate.hosts, ...(await labelledApps.hosts())])
+  const otherApps = [...hosts].flatMap((host) =>
+    listedHosts.has(host) ? [] : appAt(host, person.sites),
+  )
+  const apps = [...listedApps, ...otherApps]
+  return apps.length > 0 ? apps.filter((app) => mayOpen(app, person)) : undefined
 }
 
 /** Whether a person may open a page of an app, which need not be one of those that the portal lists. */
@@ -39,11 +44,10 @@ function mayOpen({ url, policy }: Pick<App, 'url' | 'policy'>, person: PersonAtP
   return outcome === 'allow' || outcome === 'anonymous'
 }
 
-function appsOfRules({ portal, sites }: PersonAtPortal): App[] {
-  return portal.gate.hosts.slice(0, MAX_APPS).flatMap((host) => {
-    const site = sites.find(host)?.site
-    return site ? [{ name: host, url: urlOn(site, host), policy: undefined, icon: undefined }] : []
-  })
+function appAt(host: string, sites: Sites): App[] {
+  const { site, isAuthHost } = sites.find(host) ?? {}
+  if (!site || isAuthHost) return []
+  return [{ name: host, url: urlOn(site, host), policy: undefined, icon: undefined }]
 }
 
 /** Apps are behind the proxy of the sign-in pages, and so at its port. */
@@ -51,4 +55,23 @@ function urlOn({ authOrigin }: Site, host: string): URL {
   const [scheme = '', authority = ''] = authOrigin.split('//')
   const { port } = parseHostPort(authority) ?? {}
   return new URL(`${scheme}//${host}${port === undefined ? '' : `:${port}`}/`)
+}
+
+/** The apps of a page that show all of them: others lead to them by a search. */
+const FEW_APPS = 24
+
+/** The apps that a page shows: the first ones, or all that a search finds by their names and hosts. */
+export function selectApps(apps: readonly App[], search: string | undefined) {
+  const [isMany, text] = [apps.length > FEW_APPS, fold(search ?? '')]
+  const matches = apps.filter(({ name, url }) => fold(`${name} ${url.host}`).includes(text))
+  const shownApps = search === undefined ? apps.slice(0, FEW_APPS) : matches
+  return {
+    apps: shownApps,
+    search: isMany ? { text: search ?? '', total: apps.length } : undefined,
+  }
+}
+
+/** A text without what a search does not distinguish: case, accents and the width of letters. */
+function fold(text: string): string {
+  return text.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase().trim()
 }

@@ -8,6 +8,7 @@ import type { ForwardAuthConfig, PortalConfig } from '../config/schema.ts'
 import { FwaError } from '../errors.ts'
 import { DEFAULT_ACCENT } from '../pages/colors.ts'
 import { type Image, type ImageKind, readImage } from '../pages/images.ts'
+import { readLabelledApps } from './labelled-apps.ts'
 
 /** The time for replaced providers to finish their logins after a reload, in ms. */
 const PROVIDER_GRACE = 30_000
@@ -61,6 +62,7 @@ function createPortal(config: PortalConfig, lifetime: number, deps: PortalDeps, 
   return {
     name: config.name,
     gate,
+    labelledApps: keep(readLabelledApps(config.appsFrom, deps)),
     ...lookOf(config, gate.policies),
     /** The providers by name, in the order of the chooser. */
     providers: new Map(providers) as ReadonlyMap<string, Provider>,
@@ -206,9 +208,10 @@ export const portals = fp<PortalsOptions>(
 )
 
 async function closeAll(portals: Portals): Promise<void> {
-  const parts = [...portals.values()].flatMap(({ providers, gate }) => [
+  const parts = [...portals.values()].flatMap(({ providers, gate, labelledApps }) => [
     ...providers.values(),
     gate,
+    labelledApps,
   ])
   await Promise.all(parts.map((part) => part.close()))
 }

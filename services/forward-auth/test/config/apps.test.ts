@@ -42,6 +42,21 @@ t.test('a contact is an address that people can open, or a text', async (t) => {
   t.match(unknown, '/portals/0/texts/intro')
 })
 
+t.test('`appsFrom` is a URL', async (t) => {
+  const table: [url: string, fault?: string][] = [
+    ['http://docker-reader:2375'],
+    ['https://reader.example.com/apps'],
+    ['docker-reader:2375', 'the URL must'],
+    ['http://user@docker-reader', 'the URL must not hold a user name'],
+    ['unix:///var/run/docker.sock', 'the URL must'],
+  ]
+  for (const [url, fault] of table) {
+    const faults = await faultsOf(`[], appsFrom: "${url}"`)
+    if (fault === undefined) t.strictSame(faults, [], url)
+    else t.match(faults, [`/portals/0/appsFrom ${fault}`], url)
+  }
+})
+
 t.test('apps are where a check can let people pass', async (t) => {
   const NO_URL = 'is not an https URL without user name and fragment'
   const table: [why: string, app: string, fault: string | undefined][] = [

@@ -224,7 +224,7 @@ t.test('every page of people who may be signed in leads to their account, and ou
   for (const [name, { html }] of Object.entries(samples())) {
     const hrefs = named(html, 'a').map((link) => attribute(link, 'href'))
     const ways = [`${PORTAL}/account`, `${PORTAL}/logout`].filter((way) => hrefs.includes(way))
-    const isAccount = /^(signed-in|account)/.test(name)
+    const isAccount = /^(signed-in|account|apps)/.test(name)
     t.equal(ways.length, OUTSIDE.includes(name) ? 0 : isAccount ? 1 : 2, name)
     if (isAccount) t.strictSame(ways, [`${PORTAL}/logout`], name)
     const forms = named(html, 'form').length

@@ -155,6 +155,15 @@ export function samples({
       ],
     }),
     profile: profilePage({ ...reader, profile }),
+    'signed-in-with-many-apps': accountPage({
+      ...{ ...reader, profile, search: { text: '', total: 200 } },
+      apps: Array.from({ length: 24 }, (_, i) => {
+        return { name: `${title} ${i}`, url: new URL(`https://app-${i}.example.com/`) }
+      }),
+    }),
+    'apps-not-found': accountPage({
+      ...{ ...reader, profile, apps: [], search: { text, total: 200 } },
+    }),
     'signed-in-without-apps': accountPage({ ...reader, profile, apps: [] }),
     account: accountPage({
       ...reader,

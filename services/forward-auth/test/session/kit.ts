@@ -66,6 +66,7 @@ export function portalNamed(
     refusalOf: () => ({ reason: 'allow' }),
     gate: gateOf(name),
     apps: undefined,
+    labelledApps: { hosts: async () => [], close: async () => {} },
     session: { lifetime: HOUR, idle: undefined, refresh: undefined, grace: HOUR, ...session },
     admins: undefined,
     loginLifetime: HOUR / 6,

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { fill, textsIn } from '../../src/pages/languages.ts'
 import { CORP, DOMAINS, portalOf, SHARED_DOMAIN, startApp, yamlOf } from '../app.ts'
-import { hrefsIn } from '../pages/read.ts'
+import { attribute, hrefsIn, named } from '../pages/read.ts'
 import { AUTH, MAIN, signIn, start, whoIs } from '../portal/kit.ts'
 import { BROWSER, SHAPES } from '../shapes.ts'
 
@@ -52,20 +52,92 @@ t.test('the page of a signed-in person lists the apps that they may open', async
     'https://wiki.example.com/',
     'https://vault.example.com/',
     'https://app.example.org/',
+    'https://status.example.com/',
   ]
-  t.strictSame(appsIn(await pageOf(yaml, {})), member)
+  t.strictSame(appsIn(await pageOf(yaml, {}, '203.0.113.9')), member)
   t.strictSame(appsIn(await pageOf(yaml, { groups: ['admin'] })), [
     'https://wiki.example.com/',
     'https://admin.example.com/',
     'https://wiki.example.com/secret/x?y=z',
     'https://vault.example.com/',
     'https://app.example.org/',
+    'https://status.example.com/',
+    'https://ops.example.com/',
   ])
-  const closed = yaml.replace('name: main,', 'name: main, allow: { groups: [nobody] },')
+  const closed = yaml
+    .replace('name: main,', 'name: main, allow: { groups: [nobody] },')
+    .replace('require: anyone', 'require: signedIn')
   const page = await pageOf(closed, {})
   t.strictSame(appsIn(page), [], 'none without access to the portal')
   t.match(page, texts.signedIn.noApps, 'and says so')
+  t.notMatch(page, 'Need help?', 'whom to ask is not known')
+  const asked = await pageOf(closed.replace('name: main,', 'name: main, contact: "Room 17",'), {})
+  t.match(asked, /Need help\? Room 17/)
 })
+
+t.test(
+  'an app with an entry and rules is there once, with its name, whatever its port',
+  async (t) => {
+    const rules = `rules: [{ hosts: [wiki.example.com, wiki.example.com, "*.example.com", a.example.com], require: signedIn }]`
+    const apps = `apps: [{ name: "Ä Wiki", url: "https://wiki.example.com:8443/start" }]`
+    const page = await pageOf(yamlOf(portalOf('main', `${apps}, ${rules}`)), {})
+    t.strictSame(appsIn(page), ['https://wiki.example.com:8443/start', 'https://a.example.com/'])
+    t.match(page, '<bdi>Ä Wiki</bdi><small>wiki.example.com:8443</small>')
+  },
+)
+
+t.test(
+  'who has 200 apps finds them by a part of their names, without accents and case',
+  async (t) => {
+    const list = Array.from({ length: 200 }, (_, i) => [`App ${i}`, `a${i}`])
+    const names = [...list, ['Überwachung', 'monitor'], ['ウィキ', 'wiki'], ['<b>"', 'odd']]
+    const apps = names.map(([name, host]) => ({ name, url: `https://${host}.example.com/` }))
+    const yaml = yamlOf(portalOf('main', `apps: ${JSON.stringify(apps)}`))
+    const { app, signIn } = await startApp(t, yaml)
+    const cookie = await signIn('main', {}, AT_SIGN_IN)
+    const find = async (search?: string) => {
+      const query = search === undefined ? '' : `?${new URLSearchParams({ app: search })}`
+      const url = `/portals/main/account${query}`
+      const { body, statusCode } = await app.inject({
+        url,
+        headers: { ...BROWSER, ...AT_SIGN_IN, cookie },
+      })
+      t.equal(statusCode, 200)
+      return { body, hrefs: appsIn(body).filter((href) => href !== '?app=') }
+    }
+    const first = await find()
+    t.equal(first.hrefs.length, 24)
+    t.match(first.body, fill(texts.signedIn.allApps, { total: '203' }))
+    const all = await find('')
+    t.equal(all.hrefs.length, 203)
+    t.notMatch(all.body, fill(texts.signedIn.allApps, { total: '203' }))
+    const table: [search: string, hosts: string[]][] = [
+      [
+        'app 17',
+        ['a17', 'a170', 'a171', 'a172', 'a173', 'a174', 'a175', 'a176', 'a177', 'a178', 'a179'],
+      ],
+      [' UBERWACHUNG', ['monitor']],
+      ['monitor.ex', ['monitor']],
+      ['ｳｨｷ', ['wiki']],
+      ['<B>"', ['odd']],
+      ['nothing at all', []],
+    ]
+    for (const [search, hosts] of table) {
+      const { body, hrefs } = await find(search)
+      t.strictSame(
+        hrefs,
+        hosts.map((host) => `https://${host}.example.com/`),
+        search,
+      )
+      const field = named(body, 'input').find((each) => attribute(each, 'name') === 'app')
+      t.equal(attribute(field!, 'value'), search)
+      t.equal(body.includes(texts.signedIn.noMatch), hosts.length === 0, search)
+    }
+    const long = { url: `/portals/main/account?app=${'x'.repeat(301)}` }
+    const headers = { ...BROWSER, ...AT_SIGN_IN, cookie }
+    t.equal((await app.inject({ ...long, headers })).statusCode, 400)
+  },
+)
 
 t.test('without `apps`, those are the hosts that the rules name', async (t) => {
   const yaml = yamlOf(portalOf('main', `${POLICIES}, ${RULES}`)).replace(
