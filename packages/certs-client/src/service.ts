@@ -131,6 +131,18 @@ const AcmeKey = Type.Object({
   directory: Type.String({ pattern: '^https?://[\\w.:/\\[\\]-]{1,500}$' }),
   algorithm: Text,
 })
+const Incident = Type.Object({
+  ...{ key: Text, before: Text, accepted: Texts, issuing: Texts },
+  ...{ accounts: Type.Integer(), revoked: Type.Integer() },
+  certificates: Type.Array(
+    Type.Object({
+      ...{ domain: Text, serialNumber: Text, issuer: Text, reason: Text, fetchedAt: Text },
+      ...{ client: OptionalText, address: OptionalText },
+    }),
+  ),
+  notRevoked: Revoked.properties.notRevoked,
+  unconfirmed: OptionalTexts,
+})
 const Adopted = Type.Object({ adopted: Type.Integer() })
 const Problem = Type.Object({
   code: Type.String({ pattern: '^[A-Z][A-Z0-9_]{1,63}$' }),
@@ -142,6 +154,7 @@ const Problem = Type.Object({
 export type IssuedAnswer = Static<typeof Issued>
 export type OrderAnswer = Static<typeof Order>
 export type RenewalsAnswer = Static<typeof Renewals>
+export type IncidentAnswer = Static<typeof Incident>
 export type RollAnswer = Static<typeof Roll>
 type PageQuery = Readonly<Record<string, string>>
 type RenewalFilter = 'domain' | 'caller' | 'issuer' | 'under' | 'keyType' | 'before'
@@ -295,6 +308,9 @@ export function connect(options: ConnectOptions) {
       const body = reason === undefined ? {} : { reason }
       return ask(path, Revoked, { method: 'POST', body, expect: [200, 202] })
     },
+    /** Ends and revokes what an API key has got that has leaked. */
+    withdrawLeaked: (body: object) =>
+      ask('api/incidents/key', Incident, { method: 'POST', body, timeoutMs: ISSUING_MS }),
     async *acmeAccounts() {
       for await (const { accounts } of pages('api/acme/accounts', AcmeAccounts)) yield* accounts
     },

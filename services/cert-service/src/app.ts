@@ -40,6 +40,7 @@ import { certificatePageRoutes } from './certificate-page/routes.ts'
 import { type CertServiceConfig, isPlain } from './config/schema.ts'
 import { ERROR_TABLES, STATUS_OF } from './errors.ts'
 import { events } from './events/outbox.ts'
+import { incidentRoutes } from './incidents/routes.ts'
 import { inventoryRoutes } from './inventory/routes.ts'
 import { dryRuns } from './issuance/dry-run.ts'
 import { issuance } from './issuance/issuance.ts'
@@ -242,6 +243,7 @@ async function registerApi(
   await app.register(rollRoutes)
   await app.register(acmeRoutes, { prefix: '/acme' })
   await app.register(acmeApiRoutes)
+  await app.register(incidentRoutes, { auth: options.auth })
   await app.register(pageRoutes)
 }
 

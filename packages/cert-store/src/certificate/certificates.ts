@@ -72,6 +72,9 @@ const ISSUED_TO = `
   WHERE account = $1 AND not_after >= $4 AND (not_after > $4 OR id > $5)
     AND ${isLive('$2', '$3')} AND revoked_at IS NULL
   ORDER BY not_after, id LIMIT ${NAME_PAGE}`
+const REQUESTED_BY = `
+  WHERE asked_by = $1 AND not_after >= $4 AND (not_after > $4 OR id > $5) AND ${isLive('$2', '$3')}
+  ORDER BY not_after, id LIMIT ${NAME_PAGE}`
 const REVOKED_OF_CLIENT = `
   SELECT 1 FROM certificates
   WHERE domain = $1 AND issuer = '${CLIENT_ISSUER}' AND revoked_at >= $2 AND revocation_reason <> 'superseded' LIMIT 1`
@@ -305,6 +308,10 @@ export function certificatesOn(
     },
     listIssuedTo: (account, { now, after: { notAfter, id } = BEGINNING }) =>
       some<IssuedCertificate>(ISSUED, ISSUED_TO, account, now, db.runTime(), notAfter, id),
+    listRequested(askedBy, { now, after: { notAfter, id } = BEGINNING }) {
+      const params = [indexable(askedBy), now, db.runTime(), notAfter, id]
+      return some<IssuedCertificate>(ISSUED, REQUESTED_BY, ...params)
+    },
     listHistory: (domain) => some<PastCertificate>(`${PAST}, ${IN_SERVICE}`, HISTORY, domain),
     hasRevokedOfClient: async (name, since) =>
       (await db.get(REVOKED_OF_CLIENT, name, since)) !== undefined,

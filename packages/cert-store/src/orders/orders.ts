@@ -27,6 +27,9 @@ const FORGET = `
   WHERE status = 'failed' AND request_key IN (
     SELECT (SELECT request_key FROM certificates WHERE id = value::bigint)
     FROM json_array_elements_text($1::json))`
+const ABANDON = `
+  UPDATE orders SET state = NULL, url = NULL, sealed_key = NULL
+  WHERE status = 'failed' AND state IS NOT NULL AND asked_by = $1`
 const DELETE = `DELETE FROM orders ${BY_REQUEST_KEY}`
 // An order that is being saved is still under way.
 const ENDED = `status <> 'pending'`
@@ -100,6 +103,12 @@ export function ordersOn(db: Engine, leases: Leases): Orders {
         const rows = await ORDERS.list(tx, where, values, now)
         await tx.run(VOID, JSON.stringify(rows.map(({ id }) => id)), now)
         return rows.map(orderOf)
+      }),
+    abandonOrders: (askedBy) =>
+      db.transaction(async (tx) => {
+        await tx.run(ABANDON, askedBy)
+        const orders = await ORDERS.list(tx, `WHERE status = 'pending' AND asked_by = $1`, askedBy)
+        return orders.map(({ names }) => names)
       }),
     findAccount: (directory) => ACCOUNTS.find(db, 'WHERE directory = $1', directory),
     addAccount: (account) =>

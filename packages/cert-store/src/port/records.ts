@@ -63,8 +63,9 @@ export interface NewCertificate extends Origin {
   readonly lifetime?: number | undefined
 }
 
-/** The members of a certificate that are needed to take it out of service. */
-export const ISSUED = 'id, requestKey, issuer, names, serialNumber, certificate, notAfter'
+/** The members of a certificate that are needed to take it out of service, and to tell who has it. */
+export const ISSUED =
+  'id, requestKey, issuer, names, serialNumber, certificate, notAfter, csr, madeAt, fetchedAt, client, address'
 export type IssuedCertificate = Pick<CertificateRecord, MembersOf<typeof ISSUED>>
 
 export interface CertificateRecord extends Omit<NewCertificate, 'askedBy'>, Partial<RenewalWindow> {

@@ -161,6 +161,14 @@ export interface Certificates {
     account: string,
     page: Omit<Parameters<Certificates['listIssued']>[1], 'isOut'>,
   ): Promise<readonly IssuedCertificate[]>
+  /**
+   * A page of the certificates that count for a caller and have not expired, by their end, in service or not: revoked ones
+   * too, as what they have replaced may not be.
+   */
+  listRequested(
+    askedBy: string,
+    page: Omit<Parameters<Certificates['listIssued']>[1], 'isOut'>,
+  ): Promise<readonly IssuedCertificate[]>
   /** All current certificates by id. */
   list(page: { after: number; limit: number }): Promise<readonly CertificateRecord[]>
   /**
@@ -330,6 +338,8 @@ export interface Orders {
   listResumableOrders(now: number): Promise<readonly OrderRecord[]>
   /** Makes failed orders due that wait for their next try, at most 250 at a time. Gives them as they were. */
   voidWaits(waiting: Waiting, now: number): Promise<readonly OrderRecord[]>
+  /** Has no failed order of a caller resumed. Gives the names of those that are under way. */
+  abandonOrders(askedBy: string): Promise<readonly (readonly string[])[]>
   findAccount(directory: string): Promise<AccountRecord | undefined>
   /** Adds the account at a CA unless there is one. Gives the one that there is. */
   addAccount(account: AccountRecord): Promise<AccountRecord>

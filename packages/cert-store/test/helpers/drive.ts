@@ -107,6 +107,7 @@ async function driveCertificates({ store }: Opened): Promise<void> {
     for (const after of [undefined, { notAfter: NOW, id: 1 }])
       await store.listIssued('app.example.com', { now: NOW, isOut, after })
   await store.listIssuedTo('a', { now: NOW })
+  await store.listRequested('psk:web', { now: NOW })
   await store.listHistory('app.example.com')
   await store.findBySerial('app.example.com', first.serialNumber)
   await store.findIssued('0'.repeat(64))
@@ -168,6 +169,7 @@ async function driveOrders({ store }: Opened): Promise<void> {
   await store.listPendingOrders()
   await store.listResumableOrders(NOW)
   await store.voidWaits({ requestKeys: ['x'] }, NOW)
+  await store.abandonOrders('psk:web')
   await store.voidWaits({ configurations: ['c'] }, NOW)
   const account = {
     directory: 'd',

@@ -30,7 +30,7 @@ import { firstOf, labelled, table } from './table.ts'
 export interface CommandOptions
   extends ConnectionOptions,
     OptionValues<'json' | 'failing' | 'pem' | 'wait' | 'dryRun' | 'renew' | 'now', boolean>,
-    OptionValues<'noCross' | 'force' | 'forgetKey', boolean>,
+    OptionValues<'noCross' | 'force' | 'forgetKey' | 'yes', boolean>,
     OptionValues<'keep' | 'only', readonly string[]>,
     Texts<'reason' | 'caller' | 'spread' | 'end' | 'adopt' | 'account' | 'profile'>,
     Texts<'root' | 'rootKey' | 'signerKey'>,
@@ -41,6 +41,8 @@ export interface Io {
   readonly stdout: { readonly isTTY?: boolean }
   readonly stderr: { write(text: string): unknown }
   readonly actionFor: ActionFor
+  /** Has the command end with exit code 1, after what it prints. */
+  readonly fail?: () => void
 }
 
 /** An answer as JSON has it, and as people read it. */

@@ -25,7 +25,7 @@ const WAIT = { '--wait': 'wait until the order is done' }
 interface QuestionSyntax extends Omit<ServiceCommand<unknown>, 'group' | 'run'> {
   readonly name:
     | ('list' | 'show' | 'renew' | 'revoke' | 'remove' | 'order')
-    | ('acmeAccount' | 'acmeAccounts' | 'caRoll')
+    | ('acmeAccount' | 'acmeAccounts' | 'caRoll' | 'incidentKey')
 }
 
 /** The commands that ask the service about what their argument names, and print the answer. */
@@ -143,6 +143,16 @@ const QUESTIONS: readonly QuestionSyntax[] = [
       'gatehouse-certs ca roll finish --forget-key',
     ],
   },
+  {
+    name: 'incidentKey',
+    usage: 'incident key NAME',
+    summary: 'end and revoke what an API key has got that leaked, and say who has to fetch anew',
+    options: {
+      '--yes': 'do it; without it, say what would be done',
+      '--before TIME': 'what was made before, such as 2027-01-31T09:30:00Z (default now)',
+    },
+    examples: ['gatehouse-certs incident key web', 'gatehouse-certs incident key web --yes'],
+  },
 ]
 
 /** The commands of the client, which need no configuration of the service. */
@@ -212,14 +222,17 @@ export const clientCommands = (actionFor: ActionFor): readonly ServiceCommand<un
       ...GROUP,
       ...syntax,
       options: { ...options, ...JSON_OPTION, ...CONNECTION },
-      async run({ words: [about = ''], options, process: { env, stdout, stderr }, progress }) {
+      async run({ words: [about = ''], options, process, progress }) {
+        const { env, stdout, stderr } = process
         progress.say('waiting for cert-service')
         const questions = {
           ...(await import('./certificates.ts')),
           ...(await import('./acme-accounts.ts')),
           ...(await import('./ca-roll.ts')),
+          ...(await import('./incident.ts')),
         }
-        return questions[name](about, options, { env, stdout, stderr, actionFor })
+        const fail = () => void Object.assign(process, { exitCode: 1 })
+        return questions[name](about, options, { env, stdout, stderr, actionFor, fail })
       },
     }),
   ),

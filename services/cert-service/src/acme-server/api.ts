@@ -196,7 +196,7 @@ async function revokeOf(
   )
   // Nobody has a key refused to others whose names they may not have.
   const isKeyRefused = reason === 'keyCompromise' && isOperatorFor(request, 'revoke')
-  return { account, reason, ...(await revokeAll(request, pages, reason, { isKeyRefused })) }
+  return { account, reason, ...(await revokeAll(request, pages, () => reason, { isKeyRefused })) }
 }
 
 function describe({ caller, client, remoteAddress, boundBy: _, ...account }: ServedAccount) {

@@ -59,7 +59,7 @@ export async function certificateRoutes(app: FastifyInstance): Promise<void> {
     if (record.revokedAt !== null)
       throw new AcmeProblem('alreadyRevoked', 'the certificate was revoked before')
     const isKeyRefused = mayRefuseKey && reason === 'keyCompromise'
-    await revokeAll(request, [[record]], reason, { actor: requester, isKeyRefused })
+    await revokeAll(request, [[record]], () => reason, { actor: requester, isKeyRefused })
     return reply.code(200).send()
   })
 

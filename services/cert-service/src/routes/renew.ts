@@ -94,6 +94,13 @@ const RENEW = guarded('renewCertificate', [403, 404, 422, 429], {
 
 const SCOPE_MEMBERS = ['domain', 'caller', 'issuer', 'under', 'keyType', 'before']
 
+export const BeforeSchema = Type.String({
+  format: 'date-time',
+  // No leap second.
+  pattern: 'T\\d\\d:\\d\\d:[0-5]',
+  description: 'They were issued before this time, such as `2027-01-31T00:00:00Z`.',
+})
+
 const RenewAllSchema = Type.Object(
   {
     domain: Type.Optional(TargetSchema.properties.domain),
@@ -114,12 +121,7 @@ const RenewAllSchema = Type.Object(
           'signed, or what its intermediates have. What it comes to by a cross certificate alone is not below it.',
       }),
       keyType: Type.Enum([...KEY_TYPES], { description: 'Type of their keys.' }),
-      before: Type.String({
-        format: 'date-time',
-        // No leap second.
-        pattern: 'T\\d\\d:\\d\\d:[0-5]',
-        description: 'They were issued before this time, such as `2027-01-31T00:00:00Z`.',
-      }),
+      before: BeforeSchema,
       spread: Type.String({
         pattern: '^[1-9][0-9]{0,5}[smhd]$',
         description: 'The time in which all begin, such as `24h`. Default: all at once.',

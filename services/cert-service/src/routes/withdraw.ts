@@ -45,7 +45,7 @@ export const REASON = Type.Optional(
   }),
 )
 
-const REVOKED = {
+export const REVOKED = {
   reason: Type.String(),
   serialNumbers: Type.Array(Type.String(), {
     description:
@@ -108,13 +108,15 @@ export async function remove(request: FastifyRequest, domain: Subject): Promise<
 export async function revoke(request: FastifyRequest, domain: Subject, reason: RevocationReason) {
   await settle(request, 'revoke', domain)
   const pages = affected(request, 'revoke', domain)
-  return { domain: domain.text, reason, ...(await revokeAll(request, pages, reason)) }
+  return { domain: domain.text, reason, ...(await revokeAll(request, pages, () => reason)) }
 }
 
 interface Revoking {
   readonly actor?: Actor
   /** Whether their keys are never certified again. Default: if they are compromised. */
   readonly isKeyRefused?: boolean
+  /** Whether none may be revoked, without an error. */
+  readonly mayFail?: boolean
 }
 
 /**
@@ -125,8 +127,8 @@ interface Revoking {
 export async function revokeAll(
   request: FastifyRequest,
   pages: Iterable<Issued> | AsyncIterable<Issued>,
-  reason: RevocationReason,
-  { actor = actorOf(request), isKeyRefused = reason === 'keyCompromise' }: Revoking = {},
+  reasonOf: (certificate: IssuedCertificate) => RevocationReason,
+  { actor = actorOf(request), isKeyRefused, mayFail = false }: Revoking = {},
 ) {
   const { store, ca, holdings, clock } = request.server
   const serialNumbers: string[] = []
@@ -135,14 +137,18 @@ export async function revokeAll(
   const ofCas: IssuedCertificate[] = []
   const revokeHere = async (issued: Issued) => {
     if (issued.length === 0) return
-    const entry = { ...entryOf(request, 'revoke', issued, actor), detail: reason }
-    serialNumbers.push(...(await store.revoke(idsOf(issued), entry.at, reason, entry)))
+    for (const [reason, some] of Map.groupBy(issued, reasonOf)) {
+      const entry = { ...entryOf(request, 'revoke', some, actor), detail: reason }
+      serialNumbers.push(...(await store.revoke(idsOf(some), entry.at, reason, entry)))
+    }
     ca.crls.outdate()
     holdings.forget(issued.map(({ requestKey }) => requestKey))
   }
   for await (const issued of pages) {
-    const certificates = issued.map(({ certificate }) => certificate)
-    if (isKeyRefused) await store.compromise(certificates, clock.now())
+    const compromised = issued
+      .filter((certificate) => isKeyRefused ?? reasonOf(certificate) === 'keyCompromise')
+      .map(({ certificate }) => certificate)
+    if (compromised.length > 0) await store.compromise(compromised, clock.now())
     await revokeHere(issued.filter(({ issuer }) => isEmbedded(issuer)))
     ofCas.push(...issued.filter(({ issuer }) => !isEmbedded(issuer)))
   }
@@ -152,7 +158,7 @@ export async function revokeAll(
     for (let n = 0; n < queue.length; n += AT_ONCE) {
       const some = queue.slice(n, n + AT_ONCE)
       const outcomes = await Promise.all(
-        some.map((certificate) => askCa(request.server, certificate, reason, until)),
+        some.map((certificate) => askCa(request.server, certificate, reasonOf(certificate), until)),
       )
       failed.push(...outcomes.filter((outcome) => typeof outcome === 'object'))
       const done = some.filter((_, i) => typeof outcomes[i] === 'string')
@@ -162,7 +168,7 @@ export async function revokeAll(
     }
   })
   await Promise.all(asking)
-  if (failed[0] && serialNumbers.length === 0) throw failed[0].error
+  if (failed[0] && serialNumbers.length === 0 && !mayFail) throw failed[0].error
   const unconfirmed = [...(await awaitReplicas(request))]
   return {
     serialNumbers,

@@ -256,6 +256,8 @@ export const certificatePages = (said: string, lang: Language = 'en'): Record<st
     serialNumber: said,
     certificate,
     notAfter: NOW,
+    csr: null,
+    fetchedAt: NOW,
   }
   return {
     details: certificatePage(
