@@ -25,7 +25,7 @@ import { startPostgres } from './postgres.ts'
 import { settingsOf } from './reference-pages.ts'
 
 const read = (file: string) => readFileSync(join(ROOT, file), 'utf8')
-const GUIDES = readDocuments('{*,docs/*,docs/providers/*}.md')
+const GUIDES = readDocuments('{*,docs/*,docs/{providers,runbooks}/*}.md')
 const BLOCKS = GUIDES.flatMap(({ blocks }) => blocks)
 
 /** What stands before the lines that a guide adds to the portal of the demo. */
@@ -49,6 +49,9 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   'sh quickstart': parseShell,
   'sh running': parseShell,
   'sh stopped': parseShell,
+  // The next two are run and compared by integration/runbooks.test.ts.
+  'sh runbook': parseShell,
+  'text runbook': () => undefined,
   // Run by integration/systemd.test.ts, in this order.
   'sh systemd': parseShell,
   sh: parseShell,
