@@ -68,7 +68,7 @@ export const QUESTIONS: readonly Question[] = [
   askedAt(
     'smallstep/certificates/issues/202',
     'How does Proxmox VE get its certificate from the private CA?',
-    'homelab-certificates.md#4-a-device-that-speaks-acme',
+    'homelab-certificates.md#4-a-device-that-speaks-acme-such-as-proxmox-ve',
   ),
   askedAt(
     'NginxProxyManager/nginx-proxy-manager/issues/1417',

@@ -45,6 +45,8 @@ const EXAMPLES: Readonly<Record<string, Example>> = {
     users: [
       'services/forward-auth/test/pages/look.test.ts',
       'services/forward-auth/test/check/by-hand.test.ts',
+      // Times as browsers write them.
+      'packages/service-kit/test/http/time.test.ts',
     ],
   },
   'A proxy': {

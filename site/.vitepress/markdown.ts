@@ -3,6 +3,7 @@ import { join, relative } from 'node:path'
 import { renderMermaidSVG } from 'beautiful-mermaid'
 import { createCssVariablesTheme } from 'shiki'
 import type { MarkdownEnv, MarkdownOptions, MarkdownRenderer } from 'vitepress'
+import { linkNouns, markNouns } from './glossary.ts'
 import { ROOT, targetOf } from './tree.ts'
 
 /** What `#` of a link is followed by: as GitHub makes it of headings. */
@@ -19,6 +20,10 @@ export const markdown: MarkdownOptions = {
   // Close enough: comments, strings and braces.
   languageAlias: { caddyfile: 'nginx', haproxy: 'apache' },
   config(md) {
+    md.core.ruler.push('nouns', ({ tokens, env }) => {
+      linkNouns(pageOf(env), tokens)
+      markNouns(pageOf(env), tokens)
+    })
     md.core.ruler.push('links', followLinks)
     md.core.ruler.push('corners', emptyCorners)
     wrapTables(md)

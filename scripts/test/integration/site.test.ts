@@ -123,6 +123,55 @@ t.test('llms.txt names the pages of the index, with links to their Markdown', as
   for (const file of indexed) t.ok(links.includes(`${BASE}docs/${file}`), file)
 })
 
+/** Nouns of the glossary that mean one thing wherever people read them. */
+const PLAIN = [
+  'agent',
+  'assertion',
+  'caller',
+  'lineage',
+  'portal',
+  'replica',
+  'sign-in host',
+  'ticket',
+]
+
+t.test('the first use of a noun on a page leads to what the glossary says of it', async (t) => {
+  const glossary = read('docs/glossary.html')
+  const index = read('docs/index.html')
+  const road = ['start', 'behind-your-proxy', 'login', 'certificates'].flatMap((section) => {
+    const [, list = ''] = new RegExp(`<h2 id="${section}"([\\s\\S]*?)<h2 `).exec(index) ?? []
+    return [...list.matchAll(/href="\.\/([\w/-]+\.html)"/g)].map(([, page]) => `docs/${page}`)
+  })
+  t.ok(road.length > 35)
+  const noun = /<a href="[^"]*glossary\.html#([\w-]+)" class="noun" title="[^"]+">([^<]+)<\/a>/g
+  const met = new Set<string>()
+  for (const file of HTML) {
+    const linked = [...read(file).matchAll(noun)].map(([, anchor = '']) => anchor)
+    t.equal(new Set(linked).size, linked.length, `${file}: each once`)
+    for (const anchor of linked) t.match(glossary, `<td id="${anchor}"`)
+    if (!road.includes(file)) continue
+    for (const anchor of linked) met.add(anchor)
+    const text = read(file)
+      .replace(/^[\s\S]*?<main[^>]*>|<footer[\s\S]*$/g, '')
+      .replace(noun, '<noun $1>')
+      .replace(/<(h\d|th|a|code|svg|div class="language)\b[\s\S]*?<\/(h\d|th|a|code|svg|pre)>/g, '')
+    for (const word of PLAIN) {
+      const use = new RegExp(
+        `<noun ${word.replace(' ', '-')}>|(?<![\\w-])${word}s?\\b(?![^<]*>)`,
+        'i',
+      )
+      t.match(use.exec(text)?.[0] ?? '<noun', /^<noun/, `${file}: ${word}`)
+    }
+  }
+  for (const word of [...PLAIN, 'check', 'policy', 'rule'])
+    t.ok(met.has(word.replace(' ', '-')), `${word} is linked where newcomers read`)
+  t.notMatch(
+    read('docs/machine-callers.html'),
+    'glossary.html#rule',
+    'a rule of cert-service is another one',
+  )
+})
+
 /** A tab whose console and requests to elsewhere are noted. */
 async function open(options: Parameters<typeof browser.newContext>[0]) {
   const context = await browser.newContext(options)
