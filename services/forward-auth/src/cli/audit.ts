@@ -30,6 +30,9 @@ type AuditQuery = Readonly<Partial<Record<Option, string | undefined>>> & {
 const jsonOf = (row: AuditRow) => `${JSON.stringify(row)}\n`
 const WRITERS = { json: jsonOf, table: lineOf, story: storyOf }
 
+/** Whether a row is about a person who is called so. */
+export const isAbout = OPTIONS.person
+
 /** The rows of the audit trail that a query selects, as lines. Rejects at the end if it names somebody and finds none. */
 export async function* listAudit({ rows, as, ...query }: AuditQuery): AsyncGenerator<string> {
   const { person, request } = query

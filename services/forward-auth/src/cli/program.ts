@@ -126,6 +126,23 @@ const sessions: Command = {
   },
 }
 
+const leave: Command = {
+  ...LOOK,
+  usage: 'leave PERSON',
+  summary: 'end what a person has who leaves, and name what has to be ended elsewhere',
+  options: {
+    '--yes': 'do it; without it, say what would be ended',
+    '--json': 'print JSON, as when the output is not a terminal',
+  },
+  examples: ['gatehouse-auth leave ada@example.com --yes --json > ada.json'],
+  async run({ config, words: [person = ''], options, progress, process: { stdout } }) {
+    const { value } = await config()
+    progress.say('reading the sessions and the audit trail')
+    const { leave } = await import('./leave.ts')
+    return leave(value, person, { ...options, asJson: options.json || !stdout.isTTY })
+  },
+}
+
 const explain: Command = {
   ...LOOK,
   usage: 'explain',
@@ -190,6 +207,7 @@ export const PROGRAM: ServiceProgram<ForwardAuthConfig> = {
     audit,
     why,
     sessions,
+    leave,
     explain,
     doctor,
   ],

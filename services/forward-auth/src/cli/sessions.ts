@@ -79,10 +79,14 @@ function timeOf(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+/, '')
 }
 
-function jsonOf({ name: portal }: Portal, row: FoundSession): string {
+const jsonOf = (portal: Portal, row: FoundSession) =>
+  `${JSON.stringify(describeSession(portal, row))}\n`
+
+/** Describes a session, with times in ISO 8601. */
+export function describeSession({ name: portal }: Portal, row: FoundSession) {
   const { profile, id: session, begun, lastSeen, ends, address, userAgent, hosts, isOffline } = row
   const { provider, id, name, email } = profile
-  return `${JSON.stringify({
+  return {
     portal,
     session,
     person: `${provider}:${id}`,
@@ -95,5 +99,5 @@ function jsonOf({ name: portal }: Portal, row: FoundSession): string {
     userAgent,
     hosts,
     ...(isOffline && { isOffline }),
-  })}\n`
+  }
 }
