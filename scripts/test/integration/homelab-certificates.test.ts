@@ -1,5 +1,6 @@
 // Follows docs/homelab-certificates.md with certbot, a cert-service of its own, and a folder for the router.
 import { execFile, spawn } from 'node:child_process'
+import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { chmodSync, cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -7,7 +8,12 @@ import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
-import { parse } from 'yaml'
+import { parse, stringify } from 'yaml'
+import { startPebbleServer } from '../../../packages/acme/test/integration/pebble.ts'
+import {
+  startDnsBridge,
+  startPublicDns,
+} from '../../../services/cert-service/test/helpers/public-dns.ts'
 import { freePort } from '../../../services/forward-auth/test/helpers/process.ts'
 import { ROOT, readDocument } from '../markdown.ts'
 
@@ -32,7 +38,8 @@ esac`,
 const { blocks } = readDocument('docs/homelab-certificates.md')
 const STEPS = blocks.filter(({ info }) => info === 'sh homelab').map(({ text }) => text)
 
-t.test('from nothing to a router', { skip: !existsSync('/usr/bin/certbot') }, async (t) => {
+/** What a person has after step 2: a folder with the example and keys, and the service. */
+async function startHomelab(t: Test, domain: string, issuers: readonly object[] = []) {
   const folder = testFolder(t, { bin: {}, router: {} })
   const port = await freePort()
   for (const [name, script] of Object.entries(COMMANDS)) {
@@ -44,14 +51,19 @@ t.test('from nothing to a router', { skip: !existsSync('/usr/bin/certbot') }, as
     text
       .replaceAll(/\/etc\/gatehouse|\/var\/lib\/gatehouse/g, folder)
       .replaceAll(/(certs\.lab\.home\.arpa|localhost):7401/g, `localhost:${port}`)
-  const yaml = here(readFileSync(join(EXAMPLE, 'cert-service.yaml'), 'utf8'))
-    .replace('host: 0.0.0.0', `port: ${port}`)
-    // biome-ignore lint/suspicious/noTemplateCurlyInString: as the configuration has it
-    .replace('permitted: ["${DOMAIN}",', 'permitted: [localhost, "${DOMAIN}",')
-  writeFileSync(join(folder, 'cert-service.yaml'), `${yaml}metrics: { enabled: false }\n`)
+      .replaceAll('lab.home.arpa', domain)
+  const config = parse(here(readFileSync(join(EXAMPLE, 'cert-service.yaml'), 'utf8')))
+  const { host: _, ...server } = config.server
+  Object.assign(config, {
+    server: { ...server, port },
+    ca: { ...config.ca, permitted: ['localhost', ...config.ca.permitted] },
+    metrics: { enabled: false },
+    ...(issuers.length > 0 && { issuers }),
+  })
+  writeFileSync(join(folder, 'cert-service.yaml'), stringify(config))
   const env = {
     ...process.env,
-    DOMAIN,
+    DOMAIN: domain,
     PATH: `${folder}/bin:${dirname(process.execPath)}:${process.env.PATH}`,
     GATEHOUSE_CONFIG: join(folder, 'cert-service.yaml'),
     GATEHOUSE_URL: `https://localhost:${port}`,
@@ -62,21 +74,42 @@ t.test('from nothing to a router', { skip: !existsSync('/usr/bin/certbot') }, as
     const shell = ['-eu', '-c', here(script)]
     return (await promisify(execFile)('sh', shell, { cwd: folder, env })).stdout
   }
+  const own = ['config', 'work', 'logs'].map((name) => `--${name}-dir ${folder}/certbot/${name}`)
   const [start = '', root = '', key = '', certbot = ''] = STEPS
-  t.equal(STEPS.length, 4)
-
   await run(start.replace('cd examples/homelab/certificates\n', ''))
-  t.equal(readFileSync(join(folder, '.env'), 'utf8'), `DOMAIN=${DOMAIN}\n`)
   await serve(t, folder, env)
-  t.match(await run(root), /^subject=CN ?= ?Gatehouse Root CA\nsha256 Fingerprint=/)
+  const shownRoot = await run(root)
+  return {
+    folder,
+    run,
+    shownRoot,
+    /** The answer to the question for the ACME key of a caller. */
+    acmeKey: async (name: string) => JSON.parse(await run(key.replace('proxmox', name))),
+    /** Runs certbot as the page does, for a name, with folders of its own. */
+    runCertbot: (hmacKey: string, name: string) =>
+      run(
+        certbot
+          .replace('router.lab.home.arpa', name)
+          .replace('the-hmac-key', hmacKey)
+          .replace('certonly', `$& ${own.join(' ')}`),
+      ),
+  }
+}
+
+const skip = existsSync('/usr/bin/certbot') ? false : 'certbot is not installed here'
+
+t.test('from nothing to a router', { skip }, async (t) => {
+  t.equal(STEPS.length, 4)
+  const { folder, run, shownRoot, acmeKey, runCertbot } = await startHomelab(t, DOMAIN)
+  t.equal(readFileSync(join(folder, '.env'), 'utf8'), `DOMAIN=${DOMAIN}\n`)
+  t.match(shownRoot, /^subject=CN ?= ?Gatehouse Root CA\nsha256 Fingerprint=/)
   const shown = JSON.parse(blocks.find(({ info }) => info === 'json acme-key')?.text ?? '')
-  const given = JSON.parse(await run(key))
+  const given = await acmeKey('proxmox')
   t.strictSame(Object.keys(given), Object.keys(shown))
   t.match(given, { kid: 'proxmox-1', algorithm: 'HS256' })
 
-  const { hmacKey } = JSON.parse(await run(key.replace('proxmox', 'certbot')))
-  const own = ['config', 'work', 'logs'].map((name) => `--${name}-dir ${folder}/certbot/${name}`)
-  await run(certbot.replace('the-hmac-key', hmacKey).replace('certonly', `$& ${own.join(' ')}`))
+  const { hmacKey } = await acmeKey('certbot')
+  await runCertbot(hmacKey, `router.${DOMAIN}`)
   const live = join(folder, 'certbot/config/live', `router.${DOMAIN}`)
   for (const [file, copy] of [
     ['fullchain.pem', 'uhttpd.crt'],
@@ -88,12 +121,42 @@ t.test('from nothing to a router', { skip: !existsSync('/usr/bin/certbot') }, as
     )
   t.equal(readFileSync(join(folder, 'router/ran'), 'utf8'), '/etc/init.d/uhttpd restart\n')
   await run('openssl verify -CAfile root.pem -untrusted router/uhttpd.crt router/uhttpd.crt')
+  await t.rejects(runCertbot(hmacKey, `pve1.${DOMAIN}`), 'the name of another key')
+})
 
-  const other = certbot.replace(`router.${DOMAIN}`, `pve1.${DOMAIN}`)
-  await t.rejects(
-    run(other.replace('the-hmac-key', hmacKey).replace('certonly', `$& ${own.join(' ')}`)),
-    'the name of another key',
-  )
+t.test('the same from a public CA, by DNS-01', { skip }, async (t) => {
+  const dns = await startPublicDns(t)
+  const bridge = await startDnsBridge(t, dns)
+  const pebble = await startPebbleServer(t, { dns: dns.server })
+  const folder = testFolder(t, {
+    'directory-ca.pem': pebble.ca,
+    token: 'a-token-that-nobody-checks',
+  })
+  const text = blocks.find(({ info }) => info === 'yaml cert-service')?.text ?? ''
+  const [issuer] = parse(text).issuers
+  const [challenge] = issuer.challenges
+  const [provider] = challenge.providers
+  const {
+    acmeKey,
+    runCertbot,
+    folder: own,
+  } = await startHomelab(t, 'home.example.com', [
+    {
+      ...issuer,
+      directory: pebble.directoryUrl.href,
+      caFile: join(folder, 'directory-ca.pem'),
+      challenges: [
+        {
+          ...challenge,
+          propagation: { ...challenge.propagation, resolvers: [dns.server] },
+          providers: [{ ...provider, endpoint: bridge.url, apiTokenFile: join(folder, 'token') }],
+        },
+      ],
+    },
+  ])
+  await runCertbot((await acmeKey('certbot')).hmacKey, 'router.home.example.com')
+  const { issuer: signer } = new X509Certificate(readFileSync(join(own, 'router/uhttpd.crt')))
+  t.match(signer, /Pebble/)
 })
 
 async function serve(t: Test, folder: string, env: NodeJS.ProcessEnv): Promise<void> {
