@@ -23,7 +23,8 @@ RUN install -d -o node -g node -m 0700 /var/lib/gatehouse \
  && install -d -o node -g node -m 0700 data keys proxy login session database \
  && install -d -o node -g node trust
 WORKDIR /opt/gatehouse
-USER node
+# The user node by its number, since runAsNonRoot of Kubernetes does not know names.
+USER 1000:1000
 ENV NODE_ENV=production
 ARG VERSION=0.1.0
 ARG REVISION=

@@ -200,7 +200,7 @@ for (const [
 
 t.test('the images run without root', async (t) => {
   const [, , runtime = '', ...images] = readProjectFile('Dockerfile').split(/^(?=FROM )/m)
-  t.match(runtime, /^FROM \S+ AS runtime$.*^USER node$/ms)
+  t.match(runtime, /^FROM \S+ AS runtime$.*^USER 1000:1000$/ms)
   t.ok(images.length > 2)
   for (const image of images) t.match(image, /^FROM (runtime|service) AS (?!.*^USER )/ms)
 })

@@ -11,6 +11,67 @@
 {{- end }}
 {{- end }}
 {{- end }}
+{{- include "gatehouse.checkPlaces" . }}
+{{- end }}
+
+{{/* Where the values are that people write in other places, as other charts have them. */}}
+{{- define "gatehouse.places" -}}
+replicaCount: replicas
+extraEnv: env
+extraEnvVars: env
+volumes: extraVolumes
+volumeMounts: extraVolumeMounts
+persistence: storage
+serviceAccountAnnotations: serviceAccount.annotations
+{{- end }}
+
+{{/* The same of values that are for both services. */}}
+{{- define "gatehouse.sharedPlaces" -}}
+image: image.registry and image.tag
+imagePullSecrets: image.pullSecrets
+securityContext: podSecurityContext
+podSecurityContext: podSecurityContext
+serviceMonitor: monitoring.serviceMonitor
+prometheusRule: monitoring.prometheusRule
+httpRoute: gateway
+{{- end }}
+
+{{/* Refuses what has another place, and names that. The schema lets it pass for this. */}}
+{{- define "gatehouse.checkPlaces" -}}
+{{- $own := include "gatehouse.places" . | fromYaml }}
+{{- $places := deepCopy $own }}
+{{- $shared := include "gatehouse.sharedPlaces" . | fromYaml }}
+{{- range $name := list "replicas" "config" "secretFiles" "storage" "env" "resources" "serviceAccount" "service" "ingress" "autoscaling" "extraVolumes" "extraVolumeMounts" }}
+{{- $_ := set $places $name $name }}
+{{- end }}
+{{- range $name, $place := $places }}
+{{- if hasKey $.Values $name }}
+{{- fail (printf "%s is no value of this chart, which has two services: write forwardAuth.%s, certService.%s, or both" $name $place $place) }}
+{{- end }}
+{{- end }}
+{{- range $name, $place := omit $shared "image" "podSecurityContext" }}
+{{- if hasKey $.Values $name }}
+{{- fail (printf "%s is no value of this chart: write %s, for both services" $name $place) }}
+{{- end }}
+{{- end }}
+{{- range $name, $place := dict "repository" "image.registry, without the name of the image" "digest" "forwardAuth.imageDigest and certService.imageDigest" }}
+{{- if hasKey $.Values.image $name }}
+{{- fail (printf "image.%s is no value of this chart: write %s" $name $place) }}
+{{- end }}
+{{- end }}
+{{- range $key := list "forwardAuth" "certService" }}
+{{- $given := index $.Values $key }}
+{{- range $name, $place := $own }}
+{{- if hasKey $given $name }}
+{{- fail (printf "%s.%s is no value of this chart: write %s.%s" $key $name $key $place) }}
+{{- end }}
+{{- end }}
+{{- range $name, $place := $shared }}
+{{- if hasKey $given $name }}
+{{- fail (printf "%s.%s is no value of this chart: write %s, for both services" $key $name $place) }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/* Refuses values of the release. */}}
@@ -32,9 +93,6 @@
 {{- $values := $service.values }}
 {{- $given := index $root.Values $service.key "config" }}
 {{- $key := $service.key }}
-{{- if hasKey $values "serviceAccountAnnotations" }}
-{{- fail (printf "%s.serviceAccountAnnotations is now %s.serviceAccount.annotations: move its lines there" $key $key) }}
-{{- end }}
 {{- if and (not $values.serviceAccount.create) (not $values.serviceAccount.name) }}
 {{- fail (printf "%s.serviceAccount.create is false: name the service account that is there in %s.serviceAccount.name" $key $key) }}
 {{- end }}

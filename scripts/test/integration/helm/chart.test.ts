@@ -199,6 +199,13 @@ const PARTS = [
   'resources',
 ]
 
+/** A value that other charts have in this place, and where this one has it. */
+function elsewhere(name: string, place: string): readonly [values: object, message: RegExp] {
+  const message = `${name} is no value of this chart: write ${place}`
+  const ofService = `${name} is no value of this chart, which has two services: write ${place}`
+  return [{ [name]: 'x' }, RegExp(`${message}|${ofService}`.replaceAll('.', '\\.'))]
+}
+
 /** Values that cannot work, and what is said. */
 const REFUSED: readonly (readonly [values: object, message: RegExp])[] = [
   [
@@ -212,7 +219,23 @@ const REFUSED: readonly (readonly [values: object, message: RegExp])[] = [
   [{ 'forwardAuth.replicas': 0 }, /'\/forwardAuth\/replicas': minimum: got 0, want 1/],
   [{ 'forwardAuth.replicas': '2' }, /'\/forwardAuth\/replicas': got string, want integer/],
   [{ 'forwardAuth.replica': 2 }, /'\/forwardAuth': additional properties 'replica' not allowed/],
-  [{ ingress: {} }, /additional properties 'ingress' not allowed/],
+  [{ ingres: {} }, /additional properties 'ingres' not allowed/],
+  ...[
+    ...['replicas', 'config', 'secretFiles', 'storage', 'env', 'resources', 'serviceAccount'],
+    ...['service', 'ingress', 'autoscaling', 'extraVolumes', 'extraVolumeMounts'],
+  ].map((name) => elsewhere(name, `forwardAuth.${name}, certService.${name}, or both`)),
+  elsewhere('replicaCount', 'forwardAuth.replicas, certService.replicas, or both'),
+  elsewhere('persistence', 'forwardAuth.storage, certService.storage, or both'),
+  elsewhere('imagePullSecrets', 'image.pullSecrets, for both services'),
+  elsewhere('securityContext', 'podSecurityContext, for both services'),
+  elsewhere('httpRoute', 'gateway, for both services'),
+  elsewhere('image.repository', 'image.registry, without the name of the image'),
+  elsewhere('image.digest', 'forwardAuth.imageDigest and certService.imageDigest'),
+  elsewhere('forwardAuth.replicaCount', 'forwardAuth.replicas'),
+  elsewhere('certService.extraEnv', 'certService.env'),
+  elsewhere('certService.volumes', 'certService.extraVolumes'),
+  elsewhere('forwardAuth.image', 'image.registry and image.tag, for both services'),
+  elsewhere('certService.serviceMonitor', 'monitoring.serviceMonitor, for both services'),
   [{ 'forwardAuth.ingress.host': 'x' }, /ingress': additional properties 'host' not allowed/],
   [{ 'certService.autoscaling.min': 2 }, /autoscaling': additional properties 'min' not allowed/],
   [{ 'forwardAuth.serviceAccount.annotation': {} }, /properties 'annotation' not allowed/],
@@ -224,10 +247,7 @@ const REFUSED: readonly (readonly [values: object, message: RegExp])[] = [
     { 'image.registry': 'registry.example.com/gatehouse' },
     /image\.registry is registry\.example\.com\/gatehouse, which is an example .*name it here/,
   ],
-  [
-    { 'forwardAuth.serviceAccountAnnotations': WORKLOAD_IDENTITY },
-    /forwardAuth\.serviceAccountAnnotations is now forwardAuth\.serviceAccount\.annotations: move/,
-  ],
+  elsewhere('forwardAuth.serviceAccountAnnotations', 'forwardAuth.serviceAccount.annotations'),
   [
     { 'certService.serviceAccount.create': false },
     /create is false: name the service account that is there in certService\.serviceAccount\.name/,
