@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t, { type Test } from 'tap'
+import { startGatehouse } from '../../../services/forward-auth/test/helpers/gatehouse.ts'
 import { freePort } from '../../../services/forward-auth/test/helpers/process.ts'
 import {
   checkAt,
@@ -179,6 +180,24 @@ storage: { path: /var/lib/gatehouse/forward-auth }`),
     await people.signIn(server.auth, 'bob')
   }
   await follow(t, 'provider-away.md', server, { 3: isBack })
+})
+
+t.test('a longer grace lets those in who are out already, and those who are in stay', async (t) => {
+  const people = await startPeople(t)
+  const config = (grace: string) => people.configOf(`session: { refresh: 1m, grace: ${grace} }`, '')
+  const gatehouse = await startGatehouse(t, config('10m'))
+  const url = `http://127.0.0.1:${gatehouse.port}`
+  const alice = await people.signIn(url)
+  people.hostility['/token'] = 'error'
+  const statusAfter = async (minutes: number) => {
+    await gatehouse.clock.advance(minutes * 60_000)
+    return (await checkAt(url, alice)).status
+  }
+  t.equal(await statusAfter(5), 200, 'within grace')
+  t.not(await statusAfter(10), 200, 'past grace')
+  await gatehouse.reload(config('12h'))
+  t.equal(await statusAfter(0), 200, 'with a longer one')
+  t.equal(await statusAfter(60), 200, 'an hour later')
 })
 
 t.test('every runbook has the same sections', async (t) => {
