@@ -77,19 +77,24 @@ export function failedOrder(
   return { ...order, status: 'failed', failures, lastError, nextTryAt }
 }
 
-const tryNow = (names: readonly string[]) => `To try now: gatehouse-certs renew ${names[0]} --now`
+type Failing = Pick<OrderRecord, 'names' | 'issuer'>
+
+/** The command that tries at once what has failed: the log, answers and pages tell of it. */
+export function retryCommand({ names, issuer }: Failing): string {
+  const profile = issuer === CLIENT_ISSUER ? ' --profile client' : ''
+  return `gatehouse-certs renew ${names[0]} --now${profile}`
+}
 
 /** What a line of the log says of a wait. */
-export function describeWait(nextTryAt: number, names: readonly string[]) {
-  return { nextTryAt: toTime(nextTryAt), action: tryNow(names) }
+export function describeWait(nextTryAt: number, failing: Failing) {
+  return { nextTryAt: toTime(nextTryAt), action: `To try now: ${retryCommand(failing)}` }
 }
 
 /** Makes the error that callers get for an order that has failed: one from before says so, and how to try again now. */
 export function issueFailed(order: OrderRecord, now: number, cause?: unknown): IssueError {
-  const { names, issuer, lastError, nextTryAt } = order
+  const { names, lastError, nextTryAt } = order
   const [failedAt, next] = [toTime(lastError?.at ?? now), toTime(nextTryAt ?? now)]
-  const profile = issuer === CLIENT_ISSUER ? ' --profile client' : ''
-  const how = `${tryNow(names)}${profile}`
+  const how = `To try now: ${retryCommand(order)}`
   const remembered = `. This is the failure of ${failedAt}; the next try is at ${next}. ${how}`
   const detail = `${names[0]} could not be issued: ${lastError?.detail}${cause === undefined ? remembered : ''}`
   const wait = Math.ceil(((nextTryAt ?? now) - now) / 1000)

@@ -1,6 +1,6 @@
 export { Callers } from './admission.ts'
 export { FINAL_CODES, ISSUANCE_ERRORS, IssueError } from './errors.ts'
-export { issueFailed, orderPath } from './failure.ts'
+export { issueFailed, orderPath, retryCommand } from './failure.ts'
 export type { CertEvent, Events, IssuanceMetrics } from './flight/ports.ts'
 export { type Certificate, describeCertificate, Holdings } from './holdings.ts'
 export { Issuance, type IssuanceResult } from './issuance.ts'

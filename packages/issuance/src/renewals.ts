@@ -84,7 +84,7 @@ export function renewalsOf(deps: RenewalDeps) {
       if (!result.certificate) await setRenewAt(clock.now() + PENDING)
     } catch (error) {
       const nextTryAt = clock.now() + (waitOf(error) ?? retryAfter(record))
-      const waiting = { err: error, names, ...describeWait(nextTryAt, names) }
+      const waiting = { err: error, names, ...describeWait(nextTryAt, record) }
       log.warn(waiting, 'a certificate could not be renewed')
       await setRenewAt(nextTryAt)
     }

@@ -29,7 +29,7 @@ export async function storeFailure(
   const failed = order.failedBy(error, now)
   const { names, lastError, nextTryAt } = failed
   log.warn(
-    { err: error, names, ...describeWait(nextTryAt ?? now, names) },
+    { err: error, names, ...describeWait(nextTryAt ?? now, failed) },
     'a certificate could not be issued',
   )
   events?.emit({ type: 'failing', order: failed })

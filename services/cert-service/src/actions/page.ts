@@ -62,19 +62,27 @@ export const REASONS: Readonly<Record<RevocationReason, Text>> = {
   cACompromise: 'Somebody else may have the key of the CA',
 }
 
-type ActionTarget = Pick<Confirmation, 'domain' | 'profile'>
+type ActionTarget = Pick<Confirmation, 'domain' | 'profile' | 'order'>
 
-function actionHref(action: Action, { domain, profile }: ActionTarget): string {
-  return nameHref(domain, profile, `/${action}`)
+function actionHref(action: Action, { domain, profile, order }: ActionTarget): string {
+  return nameHref(domain, profile, `/${action}`, order === undefined ? {} : { order })
 }
 
-export function actionLinks(lang: Language, actions: readonly Action[], target: ActionTarget) {
+/** Links to actions. @param again - the form that requests the same, for those who may */
+export function actionLinks(
+  lang: Language,
+  actions: readonly Action[],
+  target: ActionTarget,
+  again?: string,
+): SafeHtml | '' {
   if (actions.length === 0) return ''
   const links = actions.map((action) => {
     const kind = isFinal(action) ? 'button danger' : 'button'
     return html`<a class="${kind}" href="${actionHref(action, target)}">${say(lang, ACTION_TEXTS[action].verb)}</a>`
   })
-  return html`<div class="pages">${links}</div>`
+  const request =
+    again && html`<a class="button" href="${again}">${say(lang, 'Request it again')}</a>`
+  return html`<div class="pages">${links}${request}</div>`
 }
 
 const isFinal = (action: Action) => action === 'revoke' || action === 'delete'

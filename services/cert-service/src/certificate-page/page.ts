@@ -95,7 +95,7 @@ function pastOf(
 export function nameWithoutCertificatePage(
   view: NameView & { readonly domain: string; readonly profile: Profile },
 ): Page {
-  const { lang, domain, actions, done, order, now } = view
+  const { lang, domain, profile, actions, done, order, now } = view
   const more = order
     ? ''
     : html`<p>${say(lang, 'The next request for the name gets a new one.')}</p>`
@@ -106,7 +106,7 @@ export function nameWithoutCertificatePage(
       ${done ? doneNotice(lang, done) : ''}
       ${notice('past', say(lang, 'No certificate of this name is in service.'), more)}
       ${order ? orderState(lang, order, now, orderLink(lang, order)) : ''}
-      ${actionLinks(lang, actions, view)}
+      ${actionLinks(lang, actions, { domain, profile })}
       ${pastOf(view, domain)}`,
   )
 }
@@ -120,6 +120,8 @@ export function orderPage(
 ): Page {
   const { lang, order, actions, now } = view
   const [domain = ''] = order.names
+  const target = { domain, profile: profileOf(order), order: order.id }
+  const again = order.status === 'failed' ? requestAgainHref(order) : undefined
   const link = html`<a href="${nameHref(domain, profileOf(order))}">${say(lang, 'Certificates of {domain}', { domain })}</a>`
   return detailsPage(
     view,
@@ -135,23 +137,10 @@ export function orderPage(
           ${fact(say(lang, 'Failures in a row'), String(order.failures))}
           ${wideFact(say(lang, 'Id'), html`<code>${order.id}</code>`)}
         </dl>
-        ${actions.includes('dry-run') ? orderActions(lang, order, actions) : ''}
+        ${actionLinks(lang, actions, target, again)}
       </section>`,
     link,
   )
-}
-
-function orderActions(lang: Language, order: OrderRecord, actions: readonly Action[]): SafeHtml {
-  const [domain = ''] = order.names
-  const dryRun = nameHref(domain, profileOf(order), '/dry-run', { order: order.id })
-  const retry = nameHref(domain, profileOf(order), '/retry')
-  const again = order.status === 'failed' ? requestAgainHref(order) : undefined
-  return html`
-    <div class="pages">
-      ${actions.includes('retry') ? html`<a class="button" href="${retry}">${say(lang, 'Try now')}</a>` : ''}
-      <a class="button" href="${dryRun}">${say(lang, 'Check')}</a>
-      ${again ? html`<a class="button" href="${again}">${say(lang, 'Request it again')}</a>` : ''}
-    </div>`
 }
 
 function detailsPage(
@@ -192,7 +181,8 @@ function orderLink(lang: Language, order: OrderRecord): SafeHtml {
 function orderState(lang: Language, order: OrderRecord, now: number, link: SafeHtml | '' = '') {
   if (order.status === 'failed') {
     const why = html`${failure(lang, order, now)}${link}`
-    return notice('bad', say(lang, 'The last order failed.'), why)
+    const issuer = issuerText(lang, order.issuer)
+    return notice('bad', say(lang, 'The last order failed ({issuer}).', { issuer }), why)
   }
   if (order.status === 'pending') {
     const moments = { step: english(order.step), when: writeDistance(lang, order.since, now) }

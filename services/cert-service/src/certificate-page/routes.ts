@@ -15,7 +15,7 @@ import {
   type Subject,
   withStep,
 } from '../lookup/certificates.ts'
-import { readFailing } from '../lookup/failing.ts'
+import { findOrdersAbout, readFailing } from '../lookup/failing.ts'
 import { nameHref, orderHref } from '../pages/links.ts'
 import { type Issuable, mayAll } from '../policy/authorize.ts'
 import { isPerson } from '../policy/rules.ts'
@@ -116,10 +116,10 @@ async function showCertificate(reply: FastifyReply, record: Shown): Promise<Fast
   const { store } = server
   const now = server.clock.now()
   const isLate = record.isCurrent && (record.renewAt ?? 0) <= now
-  const [history, order, activity, coverage, account, transitions, [probes = []]] =
+  const [history, [order], activity, coverage, account, transitions, [probes = []]] =
     await Promise.all([
       readHistory(server, visitor, { text: domain, profile: profileOf(record) }),
-      store.findOrderByRequestKey(record.requestKey),
+      findOrdersAbout(server, [record]),
       readActivity(server, visitor, record),
       isLate ? store.findCoverage(record.id) : undefined,
       record.account ? store.acme.findAccount(record.account) : undefined,

@@ -62,7 +62,9 @@ function currentStatus(record: CertificateRecord, around: Around): Status {
     const tone = coverage === 'caller' ? 'past' : 'warn'
     return [tone, sentence, html`<p>${say(lang, COVERED[coverage])}</p>`]
   }
-  switch (stateOf(record, order, now)) {
+  // One of today's issuer says nothing of what a fallback has signed.
+  const ownOrder = order?.requestKey === record.requestKey ? order : undefined
+  switch (stateOf(record, ownOrder, now)) {
     case 'ended': {
       const next = html`<p>${say(lang, 'The next request for the name gets a new one.')}</p>`
       return ['bad', say(lang, ENDED, moments), record.account ? lateClient(record, around) : next]

@@ -96,18 +96,10 @@ function closedPage(shown: Inventory, request: SafeHtml | ''): Page {
   return card(shown, title, html`<p>${ask}</p>${known}${request}`)
 }
 
-const KNOWN = {
-  byGroups: 'It knows you as {name}, in the groups {groups}.',
-  alone: 'It knows you as {name}, in no groups.',
-} as const
-
 function knownAs(lang: Language, { person, groups }: NamedPerson): SafeHtml {
-  const text = groups.length > 0 ? KNOWN.byGroups : KNOWN.alone
-  const identity = {
-    name: html`<bdi>${person}</bdi>`,
-    groups: html`<bdi>${groups.join(', ')}</bdi>`,
-  }
-  return html`<p>${say(lang, text, identity)}</p>`
+  const names = html`<bdi>${groups.length > 0 ? groups.join(', ') : '–'}</bdi>`
+  const identity = { name: html`<bdi>${person}</bdi>`, groups: names }
+  return html`<p>${say(lang, 'It knows you as {name}, with these groups: {groups}', identity)}</p>`
 }
 
 const LIMITED = 'You see the certificates for {names}. For others, ask whoever runs this service.'

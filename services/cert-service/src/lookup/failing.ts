@@ -1,5 +1,6 @@
 import { isOrder, listAll } from '@gatehouse/cert-store/listing'
-import type { Listed, Listing } from '@gatehouse/cert-store/port'
+import type { CertificateRecord, Listed, Listing, OrderRecord } from '@gatehouse/cert-store/port'
+import { rerouteRequest } from '@gatehouse/issuance/request'
 import type { FastifyInstance } from 'fastify'
 import type { Principal } from '../policy/rules.ts'
 import { readPermitted } from './certificates.ts'
@@ -18,6 +19,23 @@ export async function readFailing(
   // A certificate may have been issued meanwhile.
   const failing = rows.flatMap(({ record, order }) => (order ? [{ record, order }] : []))
   return { failing, next }
+}
+
+/** Finds the latest order about each certificate: that of the issuer of today, if it fails where a fallback has signed. */
+export async function findOrdersAbout(
+  { store, issuers }: FastifyInstance,
+  records: readonly CertificateRecord[],
+): Promise<(OrderRecord | undefined)[]> {
+  const keys = records.map((record) =>
+    // The client of an account renews by itself.
+    record.account ? undefined : rerouteRequest(record, issuers)?.requestKey,
+  )
+  const ownKeys = records.map(({ requestKey }) => requestKey)
+  const orders = await store.findOrders([...ownKeys, ...keys.filter((key) => key !== undefined)])
+  return records.map(({ requestKey }, i) => {
+    const todays = orders.get(keys[i] ?? '')
+    return todays?.status === 'failed' ? todays : orders.get(requestKey)
+  })
 }
 
 /** Finds the latest order of each that is listed, beside its certificate if there is one. */

@@ -104,12 +104,9 @@ export const TEXTS = {
     'Bitten Sie den Betreiber dieses Dienstes um eine Regel, mit der Sie welche sehen.',
     'Demandez à la personne qui gère ce service une règle qui vous en montre.',
     'Pida a quien gestiona este servicio una regla que le deje ver algunos.'],
-  'It knows you as {name}, in the groups {groups}.': [
-    'Er kennt Sie als {name}, in den Gruppen {groups}.', 'Il vous connaît comme {name}, dans les groupes {groups}.',
-    'Le conoce como {name}, en los grupos {groups}.'],
-  'It knows you as {name}, in no groups.': [
-    'Er kennt Sie als {name}, in keiner Gruppe.', 'Il vous connaît comme {name}, dans aucun groupe.',
-    'Le conoce como {name}, en ningún grupo.'],
+  'It knows you as {name}, with these groups: {groups}': [
+    'Er kennt Sie als {name}, mit diesen Gruppen: {groups}', 'Il vous connaît comme {name}, avec ces groupes : {groups}',
+    'Le conoce como {name}, con estos grupos: {groups}'],
   'You see the certificates for {names}. For others, ask whoever runs this service.': [
     'Sie sehen die Zertifikate für {names}. Für andere fragen Sie den Betreiber dieses Dienstes.',
     'Vous voyez les certificats pour {names}. Pour d’autres, demandez à la personne qui gère ce service.',
@@ -330,14 +327,18 @@ export const TEXTS = {
     'Aktueller Schritt: {step}, begonnen {when}. Laden Sie die Seite neu, um den Fortschritt zu sehen.',
     'Son étape est {step} ; elle a commencé {when}. Rechargez la page pour voir sa progression.',
     'Su paso es {step}; empezó {when}. Vuelva a cargar la página para ver su progreso.'],
-  'The last order failed.': ['Der letzte Auftrag ist fehlgeschlagen.', 'La dernière commande a échoué.', 'El último pedido falló.'],
+  'The last order failed ({issuer}).': [
+    'Der letzte Auftrag ist fehlgeschlagen ({issuer}).', 'La dernière commande a échoué ({issuer}).',
+    'El último pedido falló ({issuer}).'],
   'Last try failed {when}: {why}': [
     'Letzter Versuch {when} fehlgeschlagen: {why}', 'Échec du dernier essai {when} : {why}', 'El último intento falló {when}: {why}'],
   'Next try: {when} at the earliest.': [
     'Nächster Versuch: frühestens {when}.', 'Prochain essai : {when} au plus tôt.', 'Próximo intento: {when}, como pronto.'],
-  'Next try: with the next request for it.': [
-    'Nächster Versuch: mit der nächsten Anforderung.', 'Prochain essai : à la prochaine demande.',
-    'Próximo intento: con la próxima solicitud.'],
+  'Next try: with the next request for it; a renewal within a minute.': [
+    'Nächster Versuch: mit der nächsten Anforderung, eine Erneuerung innerhalb einer Minute.',
+    'Prochain essai : à la prochaine demande ; un renouvellement dans la minute.',
+    'Próximo intento: con la próxima solicitud; una renovación en menos de un minuto.'],
+  'To try now: {command}': ['Sofort versuchen: {command}', 'Essayer maintenant : {command}', 'Intentarlo ahora: {command}'],
   'Request it again': ['Erneut anfordern', 'Le redemander', 'Solicitarlo de nuevo'],
   Renew: ['Erneuern', 'Renouveler', 'Renovar'],
   'Renew {domain}?': ['{domain} erneuern?', 'Renouveler {domain} ?', '¿Renovar {domain}?'],

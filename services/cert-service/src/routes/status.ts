@@ -12,7 +12,7 @@ import { KEY_TYPES } from '@gatehouse/pki'
 import { optional } from '@gatehouse/service-kit/config'
 import { Type } from 'typebox'
 import { findOrder, readPermitted } from '../lookup/certificates.ts'
-import { readFailing } from '../lookup/failing.ts'
+import { findOrdersAbout, readFailing } from '../lookup/failing.ts'
 import { CursorText } from '../lookup/positions.ts'
 import { principalOf, requireProgram } from '../policy/authorize.ts'
 import { probesOf, SERVED, seesPlaces, servedAt } from '../probe/shown.ts'
@@ -113,11 +113,11 @@ export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
       (store, ...args) => store.listCertificates(...args),
       { cursor: after, isBackwards: true },
     )
-    const orders = await app.store.findOrders(records.map(({ requestKey }) => requestKey))
+    const orders = await findOrdersAbout(app, records)
     const probes = await probesOf(app, records)
     const isOfPlaces = seesPlaces(app, principalOf(request))
     const certificates = records.map((record, i) => ({
-      ...describe(record, orders.get(record.requestKey)),
+      ...describe(record, orders[i]),
       ...describeServed(probes[i] ?? [], isOfPlaces),
     }))
     reply.header('cache-control', 'no-store')

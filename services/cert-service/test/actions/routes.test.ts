@@ -186,13 +186,13 @@ t.test('what failed can be tried now, from its pages', async (t) => {
   await store.saveOrder(
     newOrder({ ...failed, id: 'x', requestKey: held!.requestKey, names: ['x.a.test'] }),
   )
-  const link = (domain: string) => `href="/certificates/${domain}/retry"`
-  for (const [url, domain] of [
-    ['/orders/f', name],
-    ['/certificates/x.a.test', 'x.a.test'],
+  const link = (domain: string, query = '') => `href="/certificates/${domain}/retry${query}"`
+  for (const [url, domain, query] of [
+    ['/orders/f', name, '?order=f'],
+    ['/certificates/x.a.test', 'x.a.test', ''],
   ] as const) {
     const page = await see(url)
-    t.match(page.text, link(domain), url)
+    t.match(page.text, link(domain, query), url)
     t.match(page.said, /Last try failed 2 days ago ?: CAA forbids it/)
   }
   const form = { domain: name, names: '', keyType: '' }

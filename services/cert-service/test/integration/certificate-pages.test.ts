@@ -107,7 +107,7 @@ const PAGES: readonly [name: string, path: string, sees: string][] = [
   ['ended', '/certificates/ended.example.com', 'Clients refuse it.'],
   ['unrenewed', '/certificates/unrenewed.example.com', 'no longer renewed'],
   ['failing', '/certificates/failing.example.com', 'could not be renewed'],
-  ['failed order', '/orders/never', 'The last order failed.'],
+  ['failed order', '/orders/never', 'The last order failed ('],
   ['pending order', '/orders/pending', 'An order is under way.'],
   ['confirm renew', '/certificates/ended.example.com/renew', 'Renew ended.example.com?'],
   ['not due', '/certificates/app.example.com/renew', 'is not due yet'],

@@ -86,9 +86,12 @@ t.test('a failed order says why, what to do, and when the next try is', async (t
       .replace(/\s+/g, ' ')
   t.match(
     said(failed()),
-    'Last try failed this minute : the intermediate ends first Replace the root or intermediate that ends, or set the clock: see the guide of the embedded CA. PKI_CA_EXPIRED Next try: in 60 minutes at the earliest.',
+    'Last try failed this minute : the intermediate ends first Replace the root or intermediate that ends, or set the clock: see the guide of the embedded CA. PKI_CA_EXPIRED Next try: in 60 minutes at the earliest. To try now: gatehouse-certs renew app.example.com --now',
   )
-  t.match(said(failed({ nextTryAt: NOW - 1 })), 'Next try: with the next request for it.')
+  t.match(
+    said(failed({ nextTryAt: NOW - 1 })),
+    'Next try: with the next request for it; a renewal within a minute.',
+  )
   const internal = failed({ lastError: { code: 'INTERNAL', detail: 'an internal error', at: NOW } })
   t.match(said(internal), 'The log of the service shows the cause')
   const permitted = failed({ lastError: { code: 'CERT_NOT_PERMITTED', detail: 'no', at: NOW } })

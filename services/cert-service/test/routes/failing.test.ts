@@ -168,7 +168,7 @@ t.test('the page of a name shows its order, also beside a history', async (t) =>
   t.match(said, 'No certificate of this name is in service.')
   t.match(
     said,
-    /The last order failed. Last try failed this minute ?: no TXT record for app0.b.test/,
+    /The last order failed \(.*\). Last try failed this minute ?: no TXT record for app0.b.test/,
   )
   t.match(text, `href="/orders/${uuid(0)}"`)
   const limited = await enter(running, LIMITED)

@@ -66,8 +66,14 @@ t.test(
       said: RegExp[],
       isRequesting: boolean,
     ][] = [
-      ['no rules', [], ops, [CLOSED, /It knows you as Ada Lovelace , in the groups ops \./], false],
-      ['no groups', [OF_OPS], {}, [CLOSED, /It knows you as \S+ , in no groups\./], false],
+      [
+        'no rules',
+        [],
+        ops,
+        [CLOSED, /It knows you as Ada Lovelace , with these groups: ops /],
+        false,
+      ],
+      ['no groups', [OF_OPS], {}, [CLOSED, /It knows you as \S+ , with these groups: – /], false],
       ['all is denied', [OF_OPS, { effect: 'deny', names: ['*'] }], ops, [CLOSED], false],
       ['only requests', [{ ...OF_OPS, rights: ['issue'] }], ops, [CLOSED], true],
       [
