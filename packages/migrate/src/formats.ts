@@ -3,8 +3,10 @@ import { attempt } from '@gatehouse/net'
 import type { AST } from 'toml-eslint-parser'
 import { notTheirs, type RawSetting, type SourceSetting } from './source.ts'
 
-// One flag in a line, also as in a list of YAML, in quotes, or continued by a backslash.
-const FLAG = /^\s*(?:-\s+)?["']?--?([a-z][\w.-]*)(?:=(.*)|\s(.*))?$/s
+// One word of a shell: plain text, quoted texts and characters behind a backslash.
+const WORD = /(?:[^\s'"\\]|'[^']*'|"[^"]*"|\\.|['"])+/g
+const QUOTED = /'([^']*)'|"([^"]*)"|\\(.)/g
+const FLAG = /^--?([a-z][\w.-]*)(?:[=\s](.*))?$/s
 // Also as in a list or a mapping of YAML.
 const VARIABLE = /^\s*(?:-\s+)?(?:export\s+)?([A-Z][A-Z0-9_]*)\s*(?:=|:(?=\s|$))/
 const COMMENT = /^\s*([#;].*)?$/
@@ -32,13 +34,26 @@ export function readFlags(text: string): RawSetting[] {
   })
 }
 
+/** Reads a line as a shell does, or an item of a list of YAML, which is one word. */
 function flagOf(line: string): Pick<RawSetting, 'spelling' | 'values'> | undefined {
-  const bare = line.replace(/\\$/, '').trimEnd().replace(/["']$/, '')
-  const [, spelling, assignment, argument] = FLAG.exec(bare) ?? []
+  const [, item] = /^\s*-\s(.*)$/.exec(line) ?? []
+  const [word = '', ...rest] = item === undefined ? shellWords(line) : [withoutQuotes(item.trim())]
+  const [, spelling, value] = FLAG.exec(word) ?? []
   if (spelling === undefined) return undefined
-  const value = assignment ?? argument?.trimStart() ?? 'true'
-  return { spelling, values: [value.replace(/^(["'])(.*)\1$/, '$2')] }
+  return { spelling, values: [withoutQuotes(value?.trimStart() ?? (rest.join(' ') || 'true'))] }
 }
+
+function shellWords(line: string): string[] {
+  const words = line.match(WORD) ?? []
+  return words.map((word) =>
+    word.replaceAll(
+      QUOTED,
+      (_, raw, quoted, escaped) => raw ?? quoted?.replaceAll(/\\([$\\`])/g, '$1') ?? escaped,
+    ),
+  )
+}
+
+const withoutQuotes = (text: string) => text.replace(/^(["'])(.*)\1$/s, '$2')
 
 export function readVariables(text: string): RawSetting[] {
   const lines = linesOf(text)

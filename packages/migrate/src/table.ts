@@ -40,7 +40,8 @@ export function rowOf(table: SettingTable, name: string): SettingRow | undefined
 function patternOf(name: string): RegExp {
   const parts = name.split('.').map((part) => {
     if (part === '$') return '\\d+'
-    return part === '*' ? '[^.]+' : part.replaceAll(/[^\w]/g, '\\$&')
+    const escaped = part.replaceAll(/[^\w*]/g, '\\$&')
+    return escaped.replace('**', '.+').replaceAll('*', '[^.]+')
   })
   return new RegExp(`^${parts.join('\\.')}$`)
 }
@@ -51,6 +52,7 @@ export function remarkOnUnused(
   draft: Draft,
   table: SettingTable,
 ): readonly SourceSetting[] {
+  const sections = new Set<SettingRow>()
   return source.settings.filter((setting) => {
     if (setting.values.some((value) => VARIABLE.test(value)))
       draft.remark(setting, 'holds a variable, which is not replaced: write its value in its place')
@@ -63,6 +65,8 @@ export function remarkOnUnused(
       return true
     }
     if (source.isTaken(setting)) return false
+    if (sections.has(row)) return false
+    if (row.names.some((name) => name.endsWith('.**'))) sections.add(row)
     const isEmpty = setting.values.every((value) => value === '')
     draft.remark(setting, (row.note ?? 'is not needed here').replaceAll('`', ''))
     return row.restricts === true && !isEmpty && setting.values[0] !== 'false'

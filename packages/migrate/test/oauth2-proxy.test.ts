@@ -6,6 +6,7 @@ import { createAdmission } from '../../../services/forward-auth/src/portal/porta
 import { startApp } from '../../../services/forward-auth/test/app.ts'
 import { withTrust } from '../../identity-providers/src/oidc.ts'
 import { PROGRAMS } from '../src/programs.ts'
+import { rowOf } from '../src/table.ts'
 import { areMarked, migration } from './kit.ts'
 import { OAUTH2_PROXY_FLAGS } from './reference.ts'
 
@@ -19,10 +20,16 @@ redirect_url = "https://auth.example.com/oauth2/callback"
 const OPEN = `${BASE}email_domains = ["*"]\n`
 
 t.test('the table has every setting of their reference, and no other', async (t) => {
-  const covered = PROGRAMS['oauth2-proxy'].tables['oauth2-proxy 7.15'].flatMap(({ names }) => names)
-  t.strictSame(covered.toSorted(), OAUTH2_PROXY_FLAGS.toSorted())
-  for (const { names, becomes, note } of PROGRAMS['oauth2-proxy'].tables['oauth2-proxy 7.15'])
+  const table = PROGRAMS['oauth2-proxy'].tables['oauth2-proxy 7.15']
+  for (const flag of OAUTH2_PROXY_FLAGS) t.ok(rowOf(table, flag), flag)
+  for (const { names, becomes, note } of table) {
     t.ok(becomes ?? note, names.join(', '))
+    for (const name of names)
+      t.ok(
+        OAUTH2_PROXY_FLAGS.some((flag) => rowOf([{ names: [name] }], flag)),
+        name,
+      )
+  }
 })
 
 t.test('what the settings become', async (t) => {
@@ -36,8 +43,7 @@ t.test('what the settings become', async (t) => {
     [OPEN, provider({ type: 'openIDConnect', name: 'oidc', clientSecretFile: '/run/secrets/client' })],
     [OPEN, portal({ name: 'main', allow: 'EmailVerified()' })],
     [OPEN.replace(/cookie_domains.*\n/, 'whitelist_domains = [".other.example", "*.example.com:*"]\n'), { domains: [{ domain: 'example.com', authHost: 'auth.example.com' }] }],
-    [OPEN.replace(/cookie_domains.*\n/, ''), { domains: [{ domain: 'auth.example.com' }] }],
-    [OPEN.replace('.example.com"]', 'example.com", "b.example", "app.example.com"]'), { domains: [{ domain: 'example.com', authHost: 'auth.example.com' }, { domain: 'b.example' }] }],
+    [OPEN.replace('.example.com"]', 'example.com", "b.example", "app.example.com"]'), { domains: [{ domain: 'example.com', authHost: 'auth.example.com' }, { domain: 'b.example', authHost: 'auth.example.com' }] }],
     [`${OPEN}cookie_expire = "36h"\n`, { session: { lifetime: '36h' } }],
     [`${OPEN}cookie_expire = "90m30s"\n`, { session: { lifetime: '5430s' } }],
     [`${OPEN}cookie_expire = "9999h"\n`, { session: { lifetime: '90d' } }],
@@ -79,6 +85,67 @@ t.test('what the settings become', async (t) => {
     const outcome = await migrated(settings, { emails })
     t.match(outcome.printed, printed, settings.slice(-120))
     t.strictSame([outcome.todos, outcome.refused], [0, []], settings.slice(-120))
+  }
+})
+
+t.test('the host of an app does not become that of the sign-in pages', async (t) => {
+  const migrated = migration(t, 'oauth2-proxy')
+  const table: [settings: string, authHost: string][] = [
+    [OPEN, 'auth.example.com'],
+    [`${OPEN}upstreams = ["static://202"]\n`, 'auth.example.com'],
+    [`${OPEN}upstreams = ["file:///dev/null"]\n`, 'auth.example.com'],
+    // It is in front of the app at its own host.
+    [`${OPEN}upstreams = ["http://127.0.0.1:8080"]\n`, ''],
+    [`${OPEN}upstreams = ["static://202", "file:///srv/www"]\n`, ''],
+    // Its cookie is for the host of the app alone.
+    [OPEN.replace(/cookie_domains.*\n/, ''), ''],
+    [OPEN.replace('".example.com"', '"auth.example.com"'), ''],
+    [OPEN.replace('//auth.', '//'), ''],
+    [OPEN.replace(/redirect_url.*\n/, ''), ''],
+  ]
+  for (const [settings, authHost] of table) {
+    const { printed, refused, todos, yaml } = await migrated(settings)
+    t.equal(printed.domains[0].authHost, authHost, settings.slice(-120))
+    t.strictSame(refused, authHost === '' ? ['/domains/0/authHost'] : [])
+    t.equal(todos, authHost === '' ? 1 : 0)
+    const says = /TODO: name a host for the sign-in pages that has no app/
+    t.equal(says.test(yaml), authHost === '')
+  }
+})
+
+t.test('flags are read as a shell reads them', async (t) => {
+  const migrated = migration(t, 'oauth2-proxy')
+  const rest = `--provider=oidc
+--oidc-issuer-url='https://id.example.com'
+--cookie-domain ".example.com" \\
+--redirect-url "https://auth.example.com/oauth2/callback"
+--email-domain=\\*
+--client-secret-file=/run/s
+`
+  const table: [flags: string, clientId: string, title?: string][] = [
+    ['--client-id="abc"', 'abc'],
+    ["--client-id='abc' \\", 'abc'],
+    ['"--client-id=abc"', 'abc'],
+    ['--client-id "a b"', 'a b'],
+    ['--client-id=a\\ b', 'a b'],
+    ['--client-id="a\\$b\\c"', 'a$$b\\c'],
+    ["--client-id='a\\b'", 'a\\b'],
+    ['--client-id=a"b"\'c\'d', 'abcd'],
+    ['  - --client-id="abc"', 'abc'],
+    ['  - "--client-id=abc"', 'abc'],
+    [
+      '  - --client-id=abc\n  - --provider-display-name=Corp of the Hill',
+      'abc',
+      'Corp of the Hill',
+    ],
+    ['--client-id="abc', '"abc'],
+  ]
+  for (const [flags, clientId, title] of table) {
+    const { printed } = await migrated(`# how it starts\n${flags}\n${rest}`)
+    t.match(printed, {
+      domains: [{ domain: 'example.com', authHost: 'auth.example.com' }],
+      portals: [{ allow: 'EmailVerified()', providers: [{ clientId, ...(title && { title }) }] }],
+    })
   }
 })
 
@@ -350,7 +417,11 @@ t.test('what their routes do not open, Gatehouse does not open', async (t) => {
       const flags = OPEN.replaceAll(/^(\w+) = "(.*)"$/gm, '--$1=$2')
         .split('\n')
         .slice(0, 4)
-      const own = ['--cookie-domain=example.com', '--email-domain=*']
+      const own = [
+        '--cookie-domain=example.com',
+        '--redirect-url=https://auth.example.com/oauth2/callback',
+        '--email-domain=*',
+      ]
       const given = [...flags, ...own, ...routes.map((one) => `--skip-auth-route=${one}`)].join(
         '\n',
       )

@@ -3,7 +3,7 @@ import { compileCondition } from '@gatehouse/profile'
 import { durationText } from '@gatehouse/service-kit/config'
 import { faultOf } from '@gatehouse/service-kit/rules'
 import type { Draft, Path } from '../draft.ts'
-import { goDurationMs, type SourceConfig, type SourceSetting, wholeSeconds } from '../source.ts'
+import { goDurationMs, type SourceConfig, wholeSeconds } from '../source.ts'
 import { PROVIDER } from './access.ts'
 
 export const ONLY_HERE =
@@ -53,16 +53,16 @@ export function boundedDuration(
   return durationText(wholeSeconds(Math.min(Math.max(ms, shortest), longest)))
 }
 
-export function secondsText(text: string): string | undefined {
-  return /^\d+$/.test(text) ? boundedDuration(`${text}s`) : undefined
+/** Reads seconds, or a duration such as `1h` or `1 day and 2 hours`. */
+export function readDuration(text: string, shortest?: number): string | undefined {
+  const letters = text.replaceAll(/\s|and/g, '').replaceAll(/([a-z])[a-z]{2,}/g, '$1')
+  const hours = letters.replaceAll(/(?<!\d)(\d+)d/g, (_, days) => `${days * 24}h`)
+  return boundedDuration(/\d$/.test(hours) ? `${hours}s` : hours, shortest)
 }
 
 /** Reads host and port of an address such as `:4180` or `http://[::1]:4180`; undefined for a socket. */
-export function readAddress(
-  setting: SourceSetting | undefined,
-): { host: string; port: number } | undefined {
-  const [, host = '', port = ''] =
-    /^(?:https?:\/\/)?(.*):(\d{1,5})$/i.exec(setting?.values[0] ?? '') ?? []
+export function readAddress(text = ''): { host: string; port: number } | undefined {
+  const [, host = '', port = ''] = /^(?:https?:\/\/)?(.*):(\d{1,5})$/i.exec(text) ?? []
   if (port === '' || Number(port) > 65_535) return undefined
   return { host: host.replace(/^\[(.*)\]$/, '$1') || '0.0.0.0', port: Number(port) }
 }
@@ -75,20 +75,34 @@ function cookieDomains(texts: readonly string[]): string[] {
   )
 }
 
-/** Sets `domains`; without one, the place is marked. */
-export function setDomains(draft: Draft, texts: readonly string[], authHost?: string): void {
-  const rows = cookieDomains(texts).map((domain) => {
-    const isHere = authHost !== undefined && isOn(authHost.replace(/:\d+$/, ''), domain)
-    return { domain, ...(isHere && authHost !== domain && { authHost }) }
-  })
+/**
+ * Sets `domains`. Without one, or a host of the sign-in pages that has no app, the place is marked: whoever controls an
+ * app at that host could act for its people on the pages.
+ * @param isApp - whether an app is at the host, also if it is not the domain itself
+ * @returns the host of the sign-in pages, if it is known
+ */
+export function setDomains(
+  draft: Draft,
+  texts: readonly string[],
+  host = '',
+  isApp = false,
+): string | undefined {
+  const domains = cookieDomains(texts)
+  const authHost = isApp || domains.includes(host) ? '' : host
+  const rows = domains.map((domain) => ({ domain, authHost }))
   draft.set(['domains'], rows)
-  if (rows.length > 1)
-    draft.comment(['domains'], 'Without authHost, people sign in at the domain itself.')
   if (rows.length === 0)
     draft.todo(
       ['domains'],
       'name the domain of your apps and the host of the sign-in pages: [{ domain: example.com, authHost: auth.example.com }].',
     )
+  else if (authHost === '')
+    draft.todo(
+      ['domains', 0, 'authHost'],
+      'name a host for the sign-in pages that has no app, such as auth.example.com, and route it to Gatehouse. ' +
+        'If it is the domain itself, whoever controls an app there can act for its people: docs/security.md.',
+    )
+  return authHost || undefined
 }
 
 export const isOn = (host: string, domain: string) => host === domain || host.endsWith(`.${domain}`)

@@ -7,10 +7,10 @@ import {
   readVariables,
 } from '../formats.ts'
 import { type RawSetting, readYamlSettings, type SourceSetting } from '../source.ts'
+import { rowOf } from '../table.ts'
 import { LISTS, OAUTH2_PROXY } from './settings.ts'
 
 const PREFIX = 'OAUTH2_PROXY_'
-const FLAGS = OAUTH2_PROXY.flatMap(({ names }) => names)
 /** The flags of lists by their names in files, which are in the plural. */
 const BY_PLURAL = new Map(
   [...LISTS].filter((flag) => !flag.endsWith('s')).map((flag) => [`${flag}s`, flag]),
@@ -92,5 +92,5 @@ function providerFlag(name: string): string | undefined {
   if (key === undefined) return undefined
   const kebab = key.replaceAll(/(?<=[a-z])(?=[A-Z])|_/g, '-').toLowerCase()
   const flag = flagOf(kind === undefined ? kebab : `${kind}-${kebab}`)
-  return FLAGS.includes(flag) ? flag : undefined
+  return rowOf(OAUTH2_PROXY, flag) && flag
 }

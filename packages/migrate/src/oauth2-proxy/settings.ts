@@ -96,16 +96,10 @@ export const OAUTH2_PROXY: SettingTable = settings({
     'the provider is asked again by itself, see `refresh` in `portals[].session`; the lifetime stays',
   'cookie-name cookie-path cookie-secure cookie-httponly cookie-samesite':
     'each host has a cookie of its own, which begins with `__Host-gatehouse`; Secure, HttpOnly, SameSite=Lax',
-  [`cookie-csrf-expire cookie-csrf-per-request cookie-csrf-per-request-limit
-    cookie-csrf-samesite encode-state`]:
+  'cookie-csrf-* encode-state':
     'sign-ins in any number of tabs work; `loginLifetime` limits their time',
-  'session-store-type session-cookie-minimal':
-    'sessions are in `storage`, in a folder or in PostgreSQL',
-  [`redis-connection-url redis-password redis-ca-path redis-insecure-skip-tls-verify
-    redis-connection-idle-timeout redis-use-cluster redis-cluster-connection-urls
-    redis-use-sentinel redis-sentinel-connection-urls redis-sentinel-master-name
-    redis-sentinel-password`]:
-    'Redis is not needed; several instances share `storage.url` of PostgreSQL',
+  'session-store-type session-cookie-minimal redis-*':
+    'sessions are in `storage`, in a folder, or in PostgreSQL, which several instances share',
   'code-challenge-method force-code-challenge-method insecure-oidc-skip-nonce':
     'PKCE with S256 and the nonce are always on',
   [`skip-oidc-discovery oidc-jwks-url oidc-public-key-file redeem-url profile-url validate-url
@@ -121,9 +115,7 @@ export const OAUTH2_PROXY: SettingTable = settings({
   'backend-logout-url': 'signing out leads to the sign-out page of the provider, if it has one',
   'jwt-key jwt-key-file pubjwk-url':
     'login.gov is not supported: use `clientSecretFile` or `clientAssertion`',
-  [`google-admin-email google-service-account-json google-use-application-default-credentials
-    google-target-principal google-use-organization-id google-admin-api-user-scope github-token`]:
-    'only sign-in is asked of the provider, not its API for administrators',
+  'google-* github-token': 'only sign-in is asked of the provider, not its API for administrators',
   'reverse-proxy real-client-ip-header force-https relative-redirect-url':
     'there always is a proxy, which is listed in `server.trustedProxies` and sends `X-Forwarded-` headers',
   'api-route force-json-errors':
@@ -148,14 +140,13 @@ export const OAUTH2_PROXY: SettingTable = settings({
     'with one provider there is no page to choose, unless `alwaysShowProviders` is set',
   'banner footer custom-sign-in-logo custom-templates-dir': 'pages have a `title` and an `accent`',
   'show-debug-on-error': 'error pages say what to do, and the log has the cause',
-  [`standard-logging standard-logging-format request-logging request-logging-format auth-logging
-    auth-logging-format errors-to-info-log exclude-logging-path silence-ping-logging
-    request-id-header logging-filename logging-compress logging-local-time logging-max-age
-    logging-max-backups logging-max-size`]:
+  [`*-logging *-logging-format logging-* errors-to-info-log exclude-logging-path
+    request-id-header`]:
     'the log goes to stdout, see `log`; `gatehouse-auth audit` lists who signed in, and health checks are not logged',
   'metrics-secure-address metrics-tls-cert-file metrics-tls-key-file':
     'metrics are served in plain HTTP on a port of their own',
   'tls-cipher-suite tls-min-version': 'those of Node, with TLS 1.2 or newer',
-  'config alpha-config convert-config-to-alpha config-test version':
+  'config alpha-config': { note: 'is not read: migrate it too, and join both', restricts: true },
+  'convert-config-to-alpha config-test version':
     'see `gatehouse-auth --help`; `check-config` tests a configuration',
 })

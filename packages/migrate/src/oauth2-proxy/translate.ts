@@ -68,7 +68,7 @@ function setServer(source: SourceConfig, draft: Draft): void {
   const tls = source.take('https-address')
   // With a certificate it only listens on the second address.
   const address = cert ? tls : plain
-  const listener = readAddress(address)
+  const listener = readAddress(address?.values[0])
   const { host, port } = listener ?? (cert ? TLS_LISTENER : PLAIN_LISTENER)
   draft.set(['server', 'host'], host, listener && address)
   draft.set(['server', 'port'], port, listener && address)
@@ -79,7 +79,7 @@ function setServer(source: SourceConfig, draft: Draft): void {
   }
   setTrustedProxies(source, draft)
   const metrics = source.take('metrics-address')
-  const metricsListener = readAddress(metrics)
+  const metricsListener = readAddress(metrics?.values[0])
   draft.set(['metrics', 'host'], metricsListener?.host, metrics)
   draft.set(['metrics', 'port'], metricsListener?.port, metrics)
 }
@@ -117,7 +117,7 @@ function readRedirectHost(source: SourceConfig, draft: Draft): URL | undefined {
 
 const bare = (domain: string) => domain.replace(/^\*?\./, '').replace(/:[\d*]+$/, '')
 
-/** @returns the host of the sign-in pages */
+/** @returns the host of the sign-in pages, if it can be kept */
 function setHosts(source: SourceConfig, draft: Draft): string | undefined {
   const url = readRedirectHost(source, draft)
   const domains = source.list('cookie-domain').map(bare)
@@ -126,11 +126,13 @@ function setHosts(source: SourceConfig, draft: Draft): string | undefined {
   const names = url?.hostname ? [url.hostname] : []
   const parents = allowed.filter((domain) => names.every((name) => isOn(name, domain)))
   const sites = [domains, parents, names].find((list) => list.length > 0) ?? []
-  setDomains(draft, sites, host)
+  const upstreams = source.settings.find(({ name }) => name === 'upstream')?.values ?? []
+  // It is in front of an app itself, at the host of its pages.
+  const isApp = upstreams.some((text) => !/^(static:|file:\/\/\/dev\/null|$)/.test(text))
   for (const domain of sites.length === 0 ? [] : allowed)
     if (!sites.some((site) => isOn(domain, site)))
       draft.comment(['domains'], `People are not sent back to ${domain}: add it if it has apps.`)
-  return host
+  return setDomains(draft, sites, host, isApp)
 }
 
 function setProvider(source: SourceConfig, draft: Draft, kind: string): void {

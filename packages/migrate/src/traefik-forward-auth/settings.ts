@@ -117,5 +117,5 @@ export const VERSION_2: SettingTable = settings({
     'each host has a cookie of its own, which begins with `__Host-gatehouse` and is always Secure',
   'url-path': 'the redirect URI is a path of `domains[].authHost`',
   'logout-redirect': 'signing out ends with a page',
-  config: 'see `--config`',
+  config: { note: 'is not read: migrate it too, and join both', restricts: true },
 })

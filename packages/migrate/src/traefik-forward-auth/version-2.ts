@@ -11,11 +11,10 @@ import {
 } from '../forward-auth/access.ts'
 import {
   askForIssuer,
-  isOn,
   ONLY_HERE,
+  readDuration,
   redirectStep,
   refuseAll,
-  secondsText,
   setClientSecret,
   setCondition,
   setDomains,
@@ -30,11 +29,10 @@ export const translateVersion2: Translate = (source, draft) => {
   draft.set(['server', 'host'], '0.0.0.0')
   draft.copy(['server', 'port'], source.take('port'), Number, '4181')
   draft.comment(['server'], ONLY_HERE)
-  draft.copy(['session', 'lifetime'], source.take('lifetime'), secondsText, '43200')
+  draft.copy(['session', 'lifetime'], source.take('lifetime'), (text) => readDuration(text), '12h')
   setLog(source, draft)
-  const host = source.text('auth-host')
   const domains = [...source.list('cookie-domain'), ...source.list('cookie-domains')]
-  setDomains(draft, domains, host)
+  const authHost = setDomains(draft, domains, source.text('auth-host'))
   draft.set([...PORTAL, 'name'], 'main')
   const providerName = source.text('default-provider') ?? 'google'
   setProvider(source, draft, providerName)
@@ -46,10 +44,8 @@ export const translateVersion2: Translate = (source, draft) => {
       draft,
       `rules sign in at another provider than ${providerName}: make a portal for each, and have Traefik ask it.`,
     )
-  const isHere =
-    host !== undefined && domains.some((domain) => isOn(host, domain.replace(/^\./, '')))
   return [
-    redirectStep(isHere ? host : undefined, slug(providerName, 24)),
+    redirectStep(authHost, slug(providerName, 24)),
     'Save this file, and check it: gatehouse-auth check-config --config config.yaml',
     'In Traefik, have the middleware ask /portals/main, set trustForwardHeader: true, and route the host ' +
       'of the sign-in pages to Gatehouse.',
