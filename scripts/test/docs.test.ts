@@ -66,7 +66,8 @@ const KINDS: Readonly<Record<string, (block: Block) => unknown>> = {
   'yaml config.yaml': ({ text }) => loadFragment(t, 'forward-auth', text),
   'text redirect-uri': ({ text }) => new URL(text.trim()),
   'text profile': () => undefined,
-  // The next seven are followed by moving-guides.test.ts.
+  // The next eight are followed by moving-guides.test.ts.
+  'yaml configuration.yml': parseYaml,
   'yaml le-cert-server.yaml': parseYaml,
   'sh request': parseShell,
   'yaml traefik-forward-auth.yaml': parseYaml,

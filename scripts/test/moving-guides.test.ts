@@ -70,15 +70,17 @@ interface Move {
   readonly file: string
   /** The command that translates it. */
   readonly migrate: string
+  /** Fills the places that are marked. Default: there are none. */
+  readonly fill?: (printed: string, issuer: string) => string
 }
 
 const SECRET = 'the-secret-of-the-client'
 
 /** Follows a guide up to a running service, with a real provider in place of the one of the example. */
-async function follow(t: Test, guide: Document, { theirs, file, migrate }: Move) {
+async function follow(t: Test, guide: Document, { theirs, file, migrate, fill }: Move) {
   const cwd = folderWith(t, 'gatehouse-auth', 'forward-auth')
   const text = only(guide, theirs)
-  const [, clientId = ''] = /\bclient.?id"?\s*[:=]\s*"?([\w.-]+)"?$/im.exec(text) ?? []
+  const [, clientId = 'gatehouse'] = /\bclient.?id"?\s*[:=]\s*"?([\w.-]+)"?$/im.exec(text) ?? []
   const client = { clientId, clientSecret: SECRET, redirectUris: [] as string[] }
   const provider = await startOpenIdProvider(t, { clients: [client], people: PEOPLE })
   writeFileSync(join(cwd, file), text.replace(ISSUER, provider.issuer))
@@ -87,8 +89,12 @@ async function follow(t: Test, guide: Document, { theirs, file, migrate }: Move)
   t.match(before, { code: 1, err: '[CONFIG_FOREIGN]' }, 'check-config knows whose file it is')
   const [command = ''] = migrate.split(` ${file} > `)
   t.match(before.err, `run ${command} `, 'and points to the command')
-  t.match(await run(migrate, cwd), { code: 0, err: '' })
-  const printed = readFileSync(join(cwd, 'config.yaml'), 'utf8')
+  t.match(await run(migrate, cwd), { code: 0, err: fill ? /marked TODO/ : /^$/ })
+  const migrated = readFileSync(join(cwd, 'config.yaml'), 'utf8')
+  if (fill)
+    t.match(await run(only(guide, 'sh check'), cwd), { code: 1 }, 'it is refused until then')
+  const printed = fill?.(migrated, provider.issuer) ?? migrated
+  writeFileSync(join(cwd, 'config.yaml'), printed)
   for (const secret of [SECRET, 'c29tZS1yYW5kb20t']) t.notMatch(printed, secret)
   await run(only(guide, 'sh secret'), cwd, `${SECRET}\n`)
   t.equal(statSync(join(cwd, 'client-secret')).mode & 0o777, 0o600)
@@ -190,6 +196,25 @@ t.test('docs/moving-from-traefik-forward-auth.md, of thomseddon', async (t) => {
   t.match(await open(gate, admin, 'ada'), { after: 200 })
   t.match(await open(gate, admin, 'intern'), { after: 403 }, 'is for one person')
   t.match(await open(gate, 'https://app.example.com/healthz', 'ada'), { before: 200 })
+})
+
+t.test('docs/moving-from-authelia.md', async (t) => {
+  const guide = readDocument('docs/moving-from-authelia.md')
+  const gate = await follow(t, guide, {
+    ...{ theirs: 'yaml configuration.yml', file: 'configuration.yml' },
+    migrate: only(guide, 'sh migrate'),
+    fill: (printed, issuer) =>
+      printed.replace('type: openIDConnect', `type: openIDConnect\n        issuerUrl: ${issuer}`),
+  })
+  const sent = { 'remote-email': 'ada@example.com', 'remote-groups': 'staff' }
+  t.match(await open(gate, APP, 'ada'), { before: 302, after: 200, sent })
+  t.match(await open(gate, APP, 'intern'), { before: 302, after: 403 })
+  const wiki = 'https://wiki.example.com/'
+  for (const who of ['ada', 'intern']) t.match(await open(gate, wiki, who), { after: 200 }, who)
+  t.match(await open(gate, 'https://app.example.com/api/v1', 'intern'), { before: 200 })
+  const admin = 'https://admin.example.com/'
+  t.match(await open(gate, admin, 'ada'), { after: 200 }, 'an earlier rule lets the staff in')
+  t.match(await open(gate, admin, 'intern'), { after: 403 })
 })
 
 t.test('docs/moving-from-le-cert-server.md', async (t) => {

@@ -1,3 +1,5 @@
+import { AUTHELIA } from './authelia/settings.ts'
+import { translateAuthelia } from './authelia/translate.ts'
 import type { Foreign } from './foreign.ts'
 import { refuseAll } from './forward-auth/settings.ts'
 import { LE_CERT_SERVER } from './le-cert-server/settings.ts'
@@ -33,6 +35,14 @@ export const PROGRAMS = {
     translate: translateTraefikForwardAuth,
     refuse: refuseAll,
     isOnlyTheirs: isOnlyTraefikForwardAuth,
+  },
+  authelia: {
+    service: 'forward-auth',
+    tables: { Authelia: AUTHELIA },
+    read: async (text, file) => readYamlSettings(text, file),
+    translate: translateAuthelia,
+    refuse: refuseAll,
+    isOnlyTheirs: ({ name }) => /^(access_control|authentication_backend|notifier)\b/.test(name),
   },
   'le-cert-server': {
     service: 'cert-service',

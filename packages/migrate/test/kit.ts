@@ -21,7 +21,7 @@ export interface Translated {
 }
 
 /** Migrates files of other programs by the command, and has `check-config` read what it prints. */
-export function migration(t: Test, name: 'oauth2-proxy' | 'traefik-forward-auth') {
+export function migration(t: Test, name: 'authelia' | 'oauth2-proxy' | 'traefik-forward-auth') {
   const folder = testFolder(t)
   return async (
     text: string,

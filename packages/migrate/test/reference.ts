@@ -82,3 +82,35 @@ export const VERSION_2_FLAGS = words(`
   providers.generic-oauth.token-style providers.generic-oauth.resource
   cookie-domains cookie-secret cookie-secure client-id client-secret prompt
 `)
+
+/** Keys of Authelia 4.37 to 4.39, with older names. Of a section that has no counterpart, some. */
+export const AUTHELIA_KEYS = words(`
+  access_control.default_policy access_control.networks.$.name access_control.networks.$.networks
+  access_control.rules.$.domain access_control.rules.$.domain_regex access_control.rules.$.methods
+  access_control.rules.$.networks access_control.rules.$.policy access_control.rules.$.resources
+  access_control.rules.$.subject access_control.rules.$.subject.$ access_control.rules.$.query.$.$.key
+  access_control.rules.$.query.$.$.operator access_control.rules.$.query.$.$.value
+  session.domain session.name session.same_site session.secret session.expiration session.inactivity
+  session.remember_me session.remember_me_duration session.cookies.$.domain session.cookies.$.authelia_url
+  session.cookies.$.default_redirection_url session.cookies.$.name session.cookies.$.same_site
+  session.cookies.$.expiration session.cookies.$.inactivity session.cookies.$.remember_me
+  session.redis.host session.redis.password session.redis.tls.server_name
+  session.redis.high_availability.nodes.$.host
+  server.address server.host server.port server.path server.asset_path server.buffers.read server.timeouts.read
+  server.headers.csp_template server.disable_healthcheck server.tls.certificate server.tls.key
+  server.tls.client_certificates server.endpoints.enable_pprof server.endpoints.authz.x.implementation
+  server.endpoints.authz.x.authn_strategies.$.name
+  log.level log.format log.file_path log.keep_stdout telemetry.metrics.enabled telemetry.metrics.address
+  identity_providers.oidc.hmac_secret identity_providers.oidc.jwks.$.key
+  identity_providers.oidc.clients.$.client_id identity_providers.oidc.clients.$.id
+  identity_providers.oidc.clients.$.redirect_uris identity_providers.oidc.cors.endpoints
+  authentication_backend.file.path authentication_backend.file.password.algorithm
+  authentication_backend.ldap.address authentication_backend.ldap.password
+  authentication_backend.password_reset.disable password_policy.zxcvbn.enabled
+  identity_validation.reset_password.jwt_secret jwt_secret
+  totp.issuer totp.period webauthn.disable webauthn.display_name duo_api.hostname duo_api.secret_key
+  default_2fa_method default_redirection_url notifier.smtp.address notifier.smtp.password
+  notifier.filesystem.filename regulation.max_retries regulation.ban_time storage.encryption_key
+  storage.local.path storage.postgres.password theme ntp.address definitions.network.x
+  definitions.user_attributes.x.expression privacy_policy.enabled certificates_directory
+`)

@@ -32,7 +32,10 @@ const init: Command = {
   },
 }
 
-const migrateFrom = (name: 'oauth2-proxy' | 'traefik-forward-auth', file: string): Command => ({
+const migrateFrom = (
+  name: 'authelia' | 'oauth2-proxy' | 'traefik-forward-auth',
+  file: string,
+): Command => ({
   usage: `migrate ${name} FILE`,
   group: 'Configure:',
   summary: `translate a configuration of ${name}`,
@@ -203,6 +206,7 @@ export const PROGRAM: ServiceProgram<ForwardAuthConfig> = {
     init,
     migrateFrom('traefik-forward-auth', 'traefik-forward-auth.yaml'),
     migrateFrom('oauth2-proxy', 'oauth2-proxy.cfg'),
+    migrateFrom('authelia', 'configuration.yml'),
     dockerReader,
     audit,
     why,
