@@ -31,6 +31,7 @@ interface Panel {
 }
 
 interface Dashboard {
+  readonly __requires: readonly Readonly<Record<'type' | 'id' | 'version', string>>[]
   readonly uid: string
   readonly title: string
   readonly id: null
@@ -57,14 +58,28 @@ const EMPTY = new Set([
 ])
 
 t.test('every dashboard can be imported as it is', async (t) => {
+  const guide = readFileSync(join(ROOT, 'docs/monitoring.md'), 'utf8')
   const files = globSync('*.dashboard.json', { cwd: join(ROOT, 'examples/monitoring') })
   t.strictSame(
     files.toSorted(),
     SERVICES.map((service) => `${service}.dashboard.json`),
   )
   for (const service of SERVICES) {
-    const { id, uid, schemaVersion, panels, templating } = dashboardOf(service)
+    const dashboard = dashboardOf(service)
+    const { id, uid, schemaVersion, panels, templating } = dashboard
     t.equal(id, null, 'Grafana gives it one')
+    // As Grafana itself exports a dashboard whose data source is a variable, for grafana.com.
+    t.match(dashboard, { __inputs: { length: 0 }, __elements: {} })
+    const panelTypes = [...new Set(panels.map(({ type }) => type))].filter((type) => type !== 'row')
+    const parts = [
+      'datasource prometheus',
+      'grafana grafana',
+      ...panelTypes.map((type) => `panel ${type}`),
+    ]
+    const required = dashboard.__requires.map(({ type, id }) => `${type} ${id}`)
+    t.strictSame(required.sort(), parts.sort())
+    const [grafana] = dashboard.__requires
+    t.match(guide, `In Grafana (${grafana?.version.replace(/\.0$/, '')} or newer)`)
     t.equal(uid, `gatehouse-${service}`)
     t.ok(schemaVersion >= 39)
     const [first, ...variables] = templating.list

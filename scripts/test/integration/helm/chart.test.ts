@@ -712,6 +712,14 @@ t.test('the chart of a release names the images of the release', { skip: MISSING
     ...{ home: source, sources: [source], version: '1.2.3', appVersion: '1.2.3' },
     icon: 'https://raw.githubusercontent.com/Acme/gatehouse/v1.2.3/docs/images/logo.svg',
   })
+  const { annotations } = parse(described.stdout)
+  t.match(annotations, { 'artifacthub.io/category': 'security', 'artifacthub.io/license': 'MIT' })
+  const announced = parse(annotations['artifacthub.io/images']) as Manifest[]
+  t.strictSame(parse(annotations['artifacthub.io/links']), [
+    { name: 'Guide', url: `${source}/blob/v1.2.3/docs/kubernetes.md` },
+    { name: 'Changes', url: `${source}/releases/tag/v1.2.3` },
+  ])
+  t.notOk(annotations['artifacthub.io/prerelease'])
   t.equal(helm(['lint', '--strict'], ['values.yaml'], values, archive).status, 0)
   const chart = render(['values.yaml'], values, archive)
   const images = ofKind(chart, 'Deployment').map(
@@ -721,4 +729,5 @@ t.test('the chart of a release names the images of the release', { skip: MISSING
     'ghcr.io/acme/gatehouse/cert-service:1.2.3',
     'ghcr.io/acme/gatehouse/forward-auth:1.2.3',
   ])
+  t.strictSame(announced.map(({ image }) => image).toSorted(), images.toSorted())
 })
