@@ -20,6 +20,8 @@ import { type Document, ROOT, readDocuments } from './markdown.ts'
 
 const SECRET = 'what the provider has shown: %+&'
 const PROFILE = 'https://auth.example.com/portal/main/profile'
+/** A browser gets the same text in a page. */
+const AS_TEXT = { accept: 'text/plain' }
 const MAIN = join(ROOT, 'services/forward-auth/src/main.ts')
 const PROGRAM = `#!/bin/sh\nexec '${process.execPath}' --conditions=@gatehouse/source '${MAIN}' "$@"\n`
 
@@ -77,7 +79,7 @@ async function signIn(t: Test, guide: Document, cwd: string): Promise<string> {
   t.equal(callback.origin + callback.pathname, redirectUri)
   const done = await visitor.open(callback)
   t.equal(done.statusCode, 303, done.body)
-  return (await visitor.open(String(done.headers.location))).body
+  return (await visitor.open(String(done.headers.location), { headers: AS_TEXT })).body
 }
 
 const GUIDES = readDocuments('docs/providers/*.md')
@@ -112,7 +114,9 @@ for (const guide of GUIDES.filter(isTailscale))
     const headers = { 'x-forwarded-for': '100.64.0.1', 'x-forwarded-proto': 'https' }
     let answer = await visitor.open(PROFILE, { headers })
     for (let hops = 0; answer.statusCode === 303 && hops < 5; hops++)
-      answer = await visitor.open(String(answer.headers.location), { headers })
+      answer = await visitor.open(String(answer.headers.location), {
+        headers: { ...headers, ...AS_TEXT },
+      })
     t.equal(answer.body, only(guide, 'text profile'))
   })
 
