@@ -4,6 +4,7 @@ import { compileCondition } from '@gatehouse/profile'
 import {
   applyToEach,
   checkUnique,
+  comparableKeys,
   type Fault,
   faultIf,
   faultOf,
@@ -80,13 +81,13 @@ function checkPublic({ issuerUrl, allow }: CallersConfig['issuers'][number]): Fa
 
 /** The faults that auth-core finds, at the rows of this configuration. */
 function checkOptions({ keys, issuers }: CallersConfig): Fault[] {
-  const whole = { keys: keys.filter(isWhole), issuers: issuers.filter(isWhole) }
-  if (whole.keys.length < keys.length || whole.issuers.length < issuers.length) return []
-  // Files are checked before a start, see `start-rules.ts`.
-  const readable = issuers.map(({ caFile: _, ...issuer }) => issuer)
   if (keys.length + issuers.length === 0)
     return [{ path: '/callers', message: 'names no program: give keys or issuers' }]
-  return checkAuthOptions(authOptionsOf({ keys, issuers: readable })).map((fault) => ({
+  // Files are checked before a start, see `start-rules.ts`.
+  const readable = isWhole(issuers) ? issuers.map(({ caFile: _, ...issuer }) => issuer) : []
+  if (keys.length + readable.length === 0) return []
+  const rows = comparableKeys(keys).map((key) => ({ basic: false, ...key }))
+  return checkAuthOptions(authOptionsOf({ keys: rows, issuers: readable })).map((fault) => ({
     ...fault,
     path: `/callers${fault.path.replace(/^\/(psk|jwt)(?=\/)/, '')}`,
   }))

@@ -13,6 +13,7 @@ export {
   checkNetwork,
   checkTrustedProxies,
   checkUnique,
+  comparableKeys,
   type Fault,
   faultIf,
   faultOf,

@@ -74,6 +74,26 @@ export function checkUnique(path: string, rows: readonly { readonly name: string
   )
 }
 
+/** What one row of an API key must not have in common with another one. */
+interface KeyNames {
+  readonly name: string
+  readonly formerNames?: string[]
+}
+
+/** The rows of API keys, to be compared: of one that is not known whole, its names, with a key that no other row has. */
+export function comparableKeys<Row extends KeyNames>(rows: readonly Row[]) {
+  return [...rows.keys()].map((index): Row | (KeyNames & { keySha256: string }) => {
+    const row = ifKnown(() => rows[index])
+    if (row && isWhole(row)) return row
+    const formerNames = ifKnown(() => row?.formerNames)
+    return {
+      name: ifKnown(() => row?.name) ?? `\0${index}`,
+      ...(formerNames && isWhole(formerNames) && { formerNames }),
+      keySha256: String(index).padStart(64, '0'),
+    }
+  })
+}
+
 /** Whether every part of a value is known. */
 export function isWhole(value: unknown): boolean {
   return ifKnown(() => JSON.stringify(value)) !== undefined

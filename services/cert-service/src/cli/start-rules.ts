@@ -17,6 +17,7 @@ import {
   checkTokenFile,
   type Fault,
   faultOf,
+  ifKnown,
 } from '@gatehouse/service-kit/rules'
 import type { CertServiceConfig } from '../config/schema.ts'
 
@@ -53,11 +54,15 @@ function checkCaFile({ caFile }: { readonly caFile?: string }): Fault[] {
   return checkCertificateFile('/caFile', caFile)
 }
 
+/** Whether it is known that there is no store yet; with one, less is demanded. */
+const hasNoStore = (storage: CertServiceConfig['storage']): boolean =>
+  ifKnown(() => isFirstStart(storage)) ?? false
+
 /** Checks the root. Its key is only read to sign an intermediate, so it may be offline with a store. */
 function checkRoot({ ca: { root, intermediate }, storage }: CertServiceConfig): Fault[] {
   if (!root) return []
   const { certFile, keyFile } = root
-  const isFirst = isFirstStart(storage)
+  const isFirst = hasNoStore(storage)
   if (keyFile === undefined && isFirst && !intermediate)
     return [
       { path: '/ca/root', message: 'needs a keyFile at the first start, to sign an intermediate' },
@@ -88,7 +93,7 @@ function checkAuthority(
 /** Checks the intermediate, and warns which names it may sign. */
 function checkIntermediate({ ca: { intermediate }, storage }: CertServiceConfig): Fault[] {
   if (!intermediate) return []
-  const faults = checkAuthority('/ca/intermediate', intermediate, !isFirstStart(storage))
+  const faults = checkAuthority('/ca/intermediate', intermediate, !hasNoStore(storage))
   if (faults.length > 0) return faults
   const path = '/ca/intermediate/certFile'
   return faultOf(path, () => {

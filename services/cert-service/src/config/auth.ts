@@ -11,6 +11,7 @@ import { Duration, OptionalList, optional, Text } from '@gatehouse/service-kit/c
 import {
   applyRules,
   applyToEach,
+  comparableKeys,
   type Fault,
   faultIf,
   faultOf,
@@ -226,10 +227,7 @@ function checkParts({ auth }: AccessConfig): Fault[] {
     auth,
     [
       ({ psk }) =>
-        applyToEach(psk?.keys ?? [], '/psk/keys', [
-          ({ rights: _, profile: __, lifetime: ___, ...key }) =>
-            below('/psk/keys/0', { psk: { keys: [key] } }),
-        ]),
+        psk?.keys ? below('', pluginOptionsOf({ psk: { keys: comparableKeys(psk.keys) } })) : [],
       ({ jwt }) => applyRules(jwt ?? {}, URL_RULES, '/jwt'),
       ({ jwt }) => applyToEach(jwt?.issuers ?? [], '/jwt/issuers', URL_RULES),
       ({ issuerUrl }) => applyRules({ issuerUrl }, URL_RULES),

@@ -307,6 +307,25 @@ t.test('with a store the key of the root may be kept elsewhere', async (t) => {
   t.match(await faultsOf(wrong), [/^\/ca\/root\/keyFile the private key is not that of /])
 })
 
+t.test(
+  'whether there is a store is not known, and the files of the CA are judged all the same',
+  async (t) => {
+    const storage = { urlFile: 'none' }
+    const both = {
+      root: { certFile: 'no.pem' },
+      intermediate: { certFile: 'no.pem', keyFile: 'no.key' },
+    }
+    const faults = await faultsOf(home(t, { storage, ca: both }))
+    t.strictSame(
+      faults.map((fault) => fault.split(' ')[0]),
+      [
+        ...['/storage/urlFile', '/ca/root/certFile'],
+        ...['/ca/intermediate/certFile', '/ca/intermediate/keyFile'],
+      ],
+    )
+  },
+)
+
 t.test('a CA that is over is a fault at the first start, and none with a store', async (t) => {
   const over = { ca: { intermediate: { certFile: 'old.pem', keyFile: 'old.key' } } }
   for (const config of [over, caRoot('old.pem', 'old.key')]) {

@@ -15,7 +15,10 @@ const base = () => ({
       keys: [
         { name: 'a', key: 'a-key-of-sixteen-or-more' },
         { name: 'b', key: 'another-key-of-sixteen' },
-      ] as [Section, Section],
+        { name: 'c', key: 'third-key-of-sixteen' },
+        { name: 'd', key: 'fourth-key-of-sixteen' },
+        { name: 'e', key: 'fifth-key-of-sixteen' },
+      ] as [Section, Section, Section, Section, Section],
     },
     jwt: { issuerUrl: 'https://id.test', audience: 'certs' } as Section,
   },
@@ -84,6 +87,15 @@ const BREAKS: Readonly<Record<string, Break>> = {
   },
   '/auth/psk/keys/1/keyFile': ({ auth }) => {
     auth.psk.keys[1] = { name: 'b', keyFile: 'no-such-file' }
+  },
+  '/auth/psk/keys/2/key': ({ auth }) => {
+    auth.psk.keys[2].key = 'short'
+  },
+  '/auth/psk/keys/3/name': ({ auth }) => {
+    auth.psk.keys[3].name = 'b'
+  },
+  '/auth/psk/keys/4': ({ auth }) => {
+    auth.psk.keys[4].key = 'fourth-key-of-sixteen'
   },
   '/auth/jwt/jwksUrl': ({ auth }) => {
     auth.jwt.jwksUrl = 'http://id.test/keys'

@@ -22,6 +22,13 @@ const base = () => ({
       sessions: { admins: 'admins' } as Section,
       allow: { groups: ['staff'] } as Section,
       headers: ['default'] as unknown,
+      callers: {
+        keys: ['a', 'b', 'c', 'd'].map((name) => ({
+          name,
+          key: name.repeat(16),
+          policies: ['admins'],
+        })),
+      },
       providers: [
         {
           type: 'openIDConnect',
@@ -33,7 +40,10 @@ const base = () => ({
         { type: 'google', name: 'goo', clientId: 'gatehouse', clientSecret: 's' } as Section,
       ],
     } as Section &
-      Record<'policies' | 'session' | 'sessions' | 'allow', Section> & { providers: Section[] },
+      Record<'policies' | 'session' | 'sessions' | 'allow', Section> & {
+        providers: Section[]
+        callers: { keys: Section[] }
+      },
   ],
 })
 
@@ -106,6 +116,15 @@ const BREAKS: Readonly<Record<string, Break>> = {
   },
   '/portals/0/preflight': (_, portal) => {
     portal.preflight = 'no'
+  },
+  '/portals/0/callers/keys/0/key': (_, { callers }) => {
+    Object.assign(callers.keys[0] ?? {}, { key: 'short' })
+  },
+  '/portals/0/callers/keys/2/name': (_, { callers }) => {
+    Object.assign(callers.keys[2] ?? {}, { name: 'a' })
+  },
+  '/portals/0/callers/keys/3': (_, { callers }) => {
+    Object.assign(callers.keys[3] ?? {}, { key: 'b'.repeat(16) })
   },
   '/portals/0/providers/0/issuerUrl': (_, { providers }) =>
     void Object.assign(providers[0] ?? {}, { issuerUrl: 'http://id.example.com' }),
