@@ -52,16 +52,19 @@ export function accountPage(
   return page(view, {
     title: signedIn.title,
     symbol: 'check',
-    styles: ownSessions && 'lists',
+    styles: ownSessions || view.search ? 'lists' : undefined,
     hasImages: view.apps?.some(({ icon }) => icon),
     offersHelp: view.apps?.length === 0 && !view.search,
     actions: html`
-      ${view.apps && appList(view.apps, view.search, view)}
+      <div class="actions pair">
+        ${link(`${portalUrl}/profile`, signedIn.profile)}
+        ${link(`${portalUrl}/logout`, signedIn.signOut)}
+      </div>
       <div class="actions">
         ${calls && link(calls.href, fill(texts.count, { count: String(calls.count) }))}
         ${cameFrom && mainLink(cameFrom.href, fill(signedIn.back, { host: cameFrom.host }))}
-        ${link(`${portalUrl}/profile`, signedIn.profile)}
       </div>
+      ${view.apps && appList(view.apps, view.search, view)}
       ${
         ownSessions &&
         html`
@@ -73,7 +76,6 @@ export function accountPage(
       }
       <div class="actions">
         ${otherSessions && post(otherSessions.othersAction, html`<button>${sessions.endOthers}</button>`)}
-        ${link(`${portalUrl}/logout`, signedIn.signOut)}
         ${otherSessions && post(otherSessions.everywhereAction, html`<button>${sessions.everywhere}</button>`)}
         ${allSessionsHref && link(allSessionsHref, sessions.everybody)}
       </div>`,

@@ -239,20 +239,23 @@ function errorTextFor(code: string, status: number): ErrorText {
   return status < 500 ? 'REQUEST' : 'INTERNAL'
 }
 
-/** The chosen provider is down. `otherHref` is the list of providers, if there are several. */
+/** The chosen provider is down, as is known since a time in ms. `otherHref` is the list of providers, if there are several. */
 export function providerDownPage(
   view: Reader & {
     readonly provider: Pick<Provider, 'title'>
+    readonly since: number | undefined
     readonly retryHref: string
     readonly otherHref?: string | undefined
   },
 ): Page {
   const { providerDown, retry } = textsIn(view.language)
-  const { title, text, switchProvider } = providerDown
-  const { provider, retryHref, otherHref } = view
+  const { title, text, outage, switchProvider } = providerDown
+  const { provider, since, retryHref, otherHref } = view
+  const time = since === undefined ? '' : writeTime(view.language, since)
   return page(view, {
     title: fill(title, { provider: provider.title }),
     text,
+    content: time && html`<p>${fillHtml(outage, { time })}</p>`,
     symbol: 'unplugged',
     actions: actions(mainLink(retryHref, retry), otherHref && link(otherHref, switchProvider)),
   })

@@ -229,6 +229,10 @@ export const TEXTS = {
       'Dort ist die Anmeldung zurzeit nicht möglich. Mit Ihrem Konto ist alles in Ordnung.',
       'La connexion y est impossible pour le moment. Votre compte n’est pas en cause.',
       'En este momento no se puede iniciar sesión allí. El problema no está en su cuenta.'],
+    outage: [
+      'It has not answered since {time}. Each try asks it again.', 'Keine Antwort seit {time}. Jeder Versuch fragt dort neu.',
+      'Aucune réponse depuis le {time}. Chaque tentative l’interroge à nouveau.',
+      'No responde desde el {time}. Cada intento vuelve a consultarlo.'],
     switchProvider: ['Sign in another way', 'Auf andere Weise anmelden', 'Se connecter autrement', 'Iniciar sesión de otra manera'],
   },
   /** Introduces what the identity provider said about an error, in its own words. */

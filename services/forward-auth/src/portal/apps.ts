@@ -58,7 +58,7 @@ function urlOn({ authOrigin }: Site, host: string): URL {
 }
 
 /** The apps of a page that show all of them: others lead to them by a search. */
-const FEW_APPS = 24
+const FEW_APPS = 12
 
 /** The apps that a page shows: the first ones, or all that a search finds by their names and hosts. */
 export function selectApps(apps: readonly App[], search: string | undefined) {

@@ -31,6 +31,7 @@ type Count = (portal: string, result: ReReadResult) => void
 interface Line {
   readonly questions: Congestion
   condition: Condition
+  awaySince: number | undefined
 }
 
 /** Asks providers again who people are: when a request comes, and the last answer is old. */
@@ -96,11 +97,22 @@ export class ReReading {
         `the provider is ${condition} when people are read again`,
       )
     line.condition = condition
-    return isFailing ? 'away' : condition
+    const isAway = isFailing || condition === 'away'
+    line.awaySince = isAway ? (line.awaySince ?? clock.now()) : undefined
+    return isAway ? 'away' : condition
+  }
+
+  /** Returns the time since which a provider is known to be away; undefined if it is not. */
+  awaySince(provider: Provider): number | undefined {
+    return this.conditionOf(provider) === 'away' ? this.#lineOf(provider).awaySince : undefined
   }
 
   #lineOf(provider: Provider): Line {
-    const line = this.#lines.get(provider) ?? { questions: new Congestion(), condition: 'well' }
+    const line = this.#lines.get(provider) ?? {
+      questions: new Congestion(),
+      condition: 'well',
+      awaySince: undefined,
+    }
     this.#lines.set(provider, line)
     return line
   }

@@ -114,6 +114,7 @@ function sendProviderDown(
   }
   return sendToReader(reply, realm, 503, providerDownPage, {
     provider,
+    since: reply.server.sessions.reReading.awaySince(provider),
     retryHref: pageUrl(realm, `/providers/${provider.name}`, query),
     otherHref: realm.portal.providers.size > 1 ? pageUrl(realm, '/signin', query) : undefined,
   })

@@ -157,7 +157,7 @@ export function samples({
     profile: profilePage({ ...reader, profile }),
     'signed-in-with-many-apps': accountPage({
       ...{ ...reader, profile, search: { text: '', total: 200 } },
-      apps: Array.from({ length: 24 }, (_, i) => {
+      apps: Array.from({ length: 12 }, (_, i) => {
         return { name: `${title} ${i}`, url: new URL(`https://app-${i}.example.com/`) }
       }),
     }),
@@ -271,6 +271,7 @@ export function samples({
     'provider-down': providerDownPage({
       ...reader,
       provider,
+      since: Date.UTC(2030, 0, 1),
       retryHref: href,
       otherHref: href,
     }),

@@ -369,7 +369,7 @@ t.test('who may in is asked before anybody gets a session', async (t) => {
 
 t.test('the page to choose', async (t) => {
   const github = createFakeProvider('github')
-  const { visitor, corp } = await start(t, { others: [github.provider] })
+  const { visitor, corp, clock } = await start(t, { others: [github.provider] })
   github.state.failure = 'FWA_PROVIDER_UNREACHABLE'
   const ada = visitor()
   const page = await ada.open(signInUrl())
@@ -381,6 +381,15 @@ t.test('the page to choose', async (t) => {
   const down = await ada.open(`${MAIN}/providers/github?rd=${encodeURIComponent(WANTED)}`)
   t.match(down, { statusCode: 503, body: fill(texts.providerDown.title, { provider: 'github' }) })
   t.match(down.body, `${MAIN}/signin?rd=`, 'with a way to the others')
+  const since = new Date(clock.now()).toISOString().slice(0, 19)
+  t.match(down.body, `has not answered since <time datetime="${since}Z"`)
+  await clock.advance(600_000)
+  t.match((await ada.open(`${MAIN}/providers/github`)).body, `since <time datetime="${since}Z"`)
+  github.state.failure = undefined
+  t.equal((await ada.open(`${MAIN}/signin?switch=1`)).body.includes(texts.signIn.away), false)
+  github.state.failure = 'FWA_PROVIDER_UNREACHABLE'
+  t.notMatch((await ada.open(`${MAIN}/providers/github`)).body, since, 'another outage')
+  ada.jar.clear()
   t.equal((await ada.open(`${MAIN}/providers/nobody`)).statusCode, 404)
 
   const begun = await ada.open(`${MAIN}/providers/corp`)

@@ -106,7 +106,7 @@ t.test(
       return { body, hrefs: appsIn(body).filter((href) => href !== '?app=') }
     }
     const first = await find()
-    t.equal(first.hrefs.length, 24)
+    t.equal(first.hrefs.length, 12)
     t.match(first.body, fill(texts.signedIn.allApps, { total: '203' }))
     const all = await find('')
     t.equal(all.hrefs.length, 203)
