@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs'
+import type { Profile } from '@gatehouse/profile'
 import { LANGUAGES, type Page, sendPage } from '@gatehouse/service-kit/pages'
 import axe from 'axe-core'
 import Fastify from 'fastify'
 import type { Page as Tab } from 'playwright-core'
 import t from 'tap'
 import { apiPage } from '../../../../packages/service-kit/src/http/api-page.ts'
-import { choices, portal, samples } from '../pages/samples.ts'
+import { ada, choices, portal, samples } from '../pages/samples.ts'
 import { launchChromium } from './chromium.ts'
 
 const SCHEMES = ['light', 'dark'] as const
@@ -103,6 +104,20 @@ for (const colorScheme of SCHEMES)
       t.strictSame(said, [], 'and the console is empty')
       await close()
     })
+
+t.test('names of 300 characters, and in four scripts, overflow no page of a phone', async (t) => {
+  const { tab, close } = await open({ viewport: { width: 360, height: 740 } })
+  const email = { address: `${'m'.repeat(300)}@example.com`, verified: true }
+  for (const name of ['W', 'ж', 'عبد الرحمن ', '山田', 'आदित्य ']) {
+    const full = name.repeat(300 / name.length)
+    const profile: Profile = { ...ada, name: { full }, email }
+    for (const [page, { html }] of Object.entries(samples({ title: full, text: full, profile }))) {
+      await tab.setContent(html)
+      t.ok((await evaluateWidth(tab)) <= 360, `${page}: ${name}`)
+    }
+  }
+  await close()
+})
 
 for (const colorScheme of SCHEMES)
   t.test(`${colorScheme}: whatever the accent, everything can be read`, async (t) => {
