@@ -93,7 +93,7 @@ function setRules(source: SourceConfig, draft: Draft): void {
 
 const SECOND_FACTOR_TASK =
   'say how the provider tells of a second factor: { acr: [mfa] }, ClaimContains("amr", "mfa") for Authelia, ' +
-  'or "true" if it always asks for one.'
+  'or "true" if it always asks for one. Where only some people needed it, all do: remove it there if one is enough.'
 
 /** Reads a rule. The part of it that has no counterpart is a task. */
 function readRule(source: SourceConfig, item: number): TheirRule[] {
