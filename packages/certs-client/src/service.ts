@@ -12,7 +12,7 @@ import {
   toTime,
 } from '@gatehouse/net'
 import type { Profile } from '@gatehouse/pki'
-import { printable } from '@gatehouse/service-kit/program'
+import { localTime, printable } from '@gatehouse/service-kit/program'
 import type { ProbePort } from '@gatehouse/tls-probe'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Check } from 'typebox/schema'
@@ -69,15 +69,12 @@ const Order = Type.Object({
   step: Text,
   since: Text,
   names: Texts,
+  issuer: OptionalText,
   lastError: Type.Optional(Failure),
   nextTryAt: OptionalText,
 })
 const Retried = Type.Object({ orders: Type.Array(Order) })
-const FailingOrder = Type.Object({
-  ...Order.properties,
-  issuer: Text,
-  notAfter: OptionalText,
-})
+const FailingOrder = Type.Object({ ...Order.properties, notAfter: OptionalText })
 const FailingPage = Type.Object({
   orders: Type.Array(FailingOrder),
   next: OptionalText,
@@ -100,15 +97,11 @@ const Renewals = Type.Object({
   ),
 })
 const Deleted = Type.Object({ unconfirmed: OptionalTexts })
-const AcmeAccounts = Type.Object({
-  accounts: Type.Array(
-    Type.Object({
-      ...{ id: Text, caller: Text, thumbprint: Text, status: Text, createdAt: Text },
-      ...{ client: MaybeText, usedAt: MaybeText, remoteAddress: MaybeText },
-    }),
-  ),
-  next: OptionalText,
+const AcmeAccount = Type.Object({
+  ...{ id: Text, caller: Text, thumbprint: Text, status: Text, createdAt: Text },
+  ...{ client: MaybeText, usedAt: MaybeText, remoteAddress: MaybeText },
 })
+const AcmeAccounts = Type.Object({ accounts: Type.Array(AcmeAccount), next: OptionalText })
 const RollRoot = Type.Optional(
   Type.Object({ subject: Text, fingerprint256: Text, keyId: Text, notAfter: Text }),
 )
@@ -152,7 +145,11 @@ const Problem = Type.Object({
 })
 
 export type IssuedAnswer = Static<typeof Issued>
+export type AcmeAccountAnswer = Static<typeof AcmeAccount>
+export type ListedAnswer = Static<typeof Listed>
 export type OrderAnswer = Static<typeof Order>
+export type FailingAnswer = Static<typeof FailingOrder>
+export type RevokedAnswer = Static<typeof Revoked>
 export type RenewalsAnswer = Static<typeof Renewals>
 export type IncidentAnswer = Static<typeof Incident>
 export type RollAnswer = Static<typeof Roll>
@@ -265,11 +262,13 @@ export function connect(options: ConnectOptions) {
       const { privateKey: _, ...shown } = await ask(pathOf(domain), Shown)
       return shown
     },
-    async *list() {
-      for await (const { certificates } of pages('api/certificates', Page)) yield* certificates
+    /** Lists the certificates that the caller may see, the newest last; with `endsBefore`, those that end first come first. */
+    async *list(about: PageQuery = {}) {
+      for await (const { certificates } of pages('api/certificates', Page, about))
+        yield* certificates
     },
     /** Lists the orders that fail, the most urgent first. */
-    async *failing(about: { readonly name?: string } = {}) {
+    async *failing(about: PageQuery = {}) {
       const query = { state: 'failing', ...about }
       for await (const { orders } of pages('api/orders', FailingPage, query)) yield* orders
     },
@@ -380,19 +379,19 @@ function refusal(answer: FetchAnswer, now: number, actionFor: ActionFor): Client
   })
 }
 
+/** The command that tries a failed order at once. */
+export function retryCommand({ names, issuer }: Pick<OrderAnswer, 'names' | 'issuer'>): string {
+  return `renew ${names[0]} --now${issuer === 'ca-client' ? ' --profile client' : ''}`
+}
+
 /** Converts the failure of an order to an error. */
 export function orderFailure(order: OrderAnswer, now: number): ClientError {
-  const {
-    id,
-    names: [name],
-    lastError,
-    nextTryAt,
-  } = order
+  const { id, lastError, nextTryAt } = order
   const { code = 'CERT_ISSUE_FAILED', detail = `the order ${id} failed`, action } = lastError ?? {}
   const times = [
-    ...(lastError?.failedAt === undefined ? [] : [`it failed at ${lastError.failedAt}`]),
-    ...(nextTryAt === undefined ? [] : [`the next try is at ${nextTryAt}`]),
-    `when the cause is removed, try at once: gatehouse-certs renew ${name} --now`,
+    ...(lastError?.failedAt === undefined ? [] : [`it failed at ${localTime(lastError.failedAt)}`]),
+    ...(nextTryAt === undefined ? [] : [`the next try is at ${localTime(nextTryAt)}`]),
+    `when the cause is removed, try at once: gatehouse-certs ${retryCommand(order)}`,
   ]
   const nextTry = timeOf(nextTryAt ?? '')
   return new ClientError(printable(code), printable(`${detail} (${times.join('; ')})`), {

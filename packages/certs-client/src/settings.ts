@@ -1,18 +1,9 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { NetError, parseEndpointUrl, parseHost } from '@gatehouse/net'
-import {
-  KEY_TYPES,
-  type KeyType,
-  type Name,
-  PkiError,
-  type Profile,
-  parseClientName,
-  parseName,
-} from '@gatehouse/pki'
-import { UsageError } from '@gatehouse/service-kit/program'
+import { type Name, PkiError, type Profile, parseClientName, parseName } from '@gatehouse/pki'
+import { readChoice, UsageError } from '@gatehouse/service-kit/program'
 import { PROTOCOLS, parsePort } from '@gatehouse/tls-probe'
-import { IsDateTime } from 'typebox/format'
 import type { Secret, Source } from './credentials.ts'
 import type { Owner } from './folder.ts'
 import type { ProbeHost } from './served.ts'
@@ -28,7 +19,7 @@ const TEXTS = [
   'tokenFile',
   'clientId',
   'clientSecretFile',
-  'issuer',
+  'tokenIssuer',
   'tokenUrl',
   'scope',
   'audience',
@@ -146,17 +137,17 @@ function readGithub({ audience }: ConnectionOptions, env: NodeJS.ProcessEnv): So
 }
 
 function readClient(input: ConnectionOptions, env: NodeJS.ProcessEnv): Source {
-  const { clientId = '', issuer, tokenUrl, scope, audience, resource } = input
+  const { clientId = '', tokenIssuer, tokenUrl, scope, audience, resource } = input
   const clientSecret = secretOf(input.clientSecretFile, env.GATEHOUSE_CLIENT_SECRET)
   if ('text' in clientSecret && clientSecret.text === '')
     throw new UsageError('--client-id needs --client-secret-file')
-  if (issuer === undefined && tokenUrl === undefined)
-    throw new UsageError('--client-id needs --issuer or --token-url')
+  if (tokenIssuer === undefined && tokenUrl === undefined)
+    throw new UsageError('--client-id needs --token-issuer or --token-url')
   return {
     kind: 'client',
     clientId,
     clientSecret,
-    issuer: issuer && readUrl('--issuer', issuer).href,
+    issuer: tokenIssuer && readUrl('--token-issuer', tokenIssuer).href,
     tokenUrl: tokenUrl && readUrl('--token-url', tokenUrl).href,
     scope,
     audience,
@@ -184,8 +175,7 @@ export function readName(text: string, profile?: Profile): Name {
 
 /** Reads the kind of certificates. @throws UsageError */
 export function readProfile(text: string | undefined): Profile | undefined {
-  if (text === undefined || text === 'server' || text === 'client') return text
-  throw new UsageError('--profile is server or client')
+  return readChoice('--profile', text, ['server', 'client'])
 }
 
 /** Reads `:PORT` or `HOST:PORT`, either with a protocol behind it. @throws UsageError */
@@ -202,7 +192,8 @@ export function readProbe(text: string): ProbeHost {
 
 /** What the service takes for options, and how to say it. */
 const FORMS = [
-  ['issuedBy', /^[\w.-]{1,64}$/, 'the name of an issuer, such as ca'],
+  ['issuer', /^[\w.-]{1,64}$/, 'the name of an issuer, such as ca'],
+  ['ending', /^[1-9][0-9]{0,5}[smhd]$/, 'a duration such as 7d or 12h'],
   ['lifetime', /^[1-9][0-9]{0,5}[smhd]$/, 'a duration such as 6d or 12h'],
   ['spread', /^[1-9][0-9]{0,5}[smhd]$/, 'a duration such as 24h or 7d'],
   ['under', /^[0-9A-Fa-f:]{2,191}$/, 'a key identifier or SHA-256 in hexadecimal'],
@@ -213,21 +204,6 @@ export function checkForms(options: Texts<(typeof FORMS)[number][0]>): void {
   for (const [name, pattern, form] of FORMS)
     if (options[name] !== undefined && !pattern.test(options[name]))
       throw new UsageError(`--${kebab(name)} is ${form}`)
-}
-
-/** Reads the option `--before`: a time, or a day, which begins in UTC. @throws UsageError */
-export function readBefore(text: string | undefined): string | undefined {
-  const time = text?.replace(/^[\d-]{10}$/, '$&T00:00:00Z')
-  if (time === undefined || IsDateTime(time)) return time
-  throw new UsageError('--before is a day or time such as 2027-01-31 or 2027-01-31T00:00:00Z')
-}
-
-/** Reads a type of keys. @throws UsageError */
-export function readKeyType(text: string | undefined): KeyType | undefined {
-  if (text === undefined) return undefined
-  const type = KEY_TYPES.find((type) => type === text)
-  if (type) return type
-  throw new UsageError(`--key-type is one of ${KEY_TYPES.join(', ')}`)
 }
 
 /** Reads permissions in octal digits, of which none is for everybody. @throws UsageError */

@@ -4,9 +4,7 @@ import t from 'tap'
 import {
   type ConnectionOptions,
   checkForms,
-  readBefore,
   readConnection,
-  readKeyType,
   readMode,
   readName,
   readNames,
@@ -37,7 +35,7 @@ t.test('how a client authenticates', async (t) => {
       { kind: 'github', url: 'https://gh.test/?v=1', token: 'rt', audience: 'certs' },
     ],
     [
-      { ...CLIENT, issuer: 'https://id.test', scope: 's' },
+      { ...CLIENT, tokenIssuer: 'https://id.test', scope: 's' },
       {},
       {
         kind: 'client',
@@ -86,9 +84,9 @@ t.test('wrong arguments are refused with a reason', async (t) => {
     [{ ...KEY, url: 'certs.example.com' }, {}, /--url/],
     [{ githubActions: true }, JOB, /--audience/],
     [{ githubActions: true, audience: 'x' }, {}, /id-token: write/],
-    [{ clientId: 'x', issuer: 'https://id.test' }, {}, /--client-secret-file/],
-    [CLIENT, {}, /--issuer or --token-url/],
-    [{ ...CLIENT, issuer: 'http://id.test' }, {}, /--issuer: plain http/],
+    [{ clientId: 'x', tokenIssuer: 'https://id.test' }, {}, /--client-secret-file/],
+    [CLIENT, {}, /--token-issuer or --token-url/],
+    [{ ...CLIENT, tokenIssuer: 'http://id.test' }, {}, /--token-issuer: plain http/],
   ]
   for (const [options, env, message] of cases)
     t.throws(() => readConnection(options, env), { message })
@@ -104,16 +102,12 @@ t.test('wrong arguments are refused with a reason', async (t) => {
     () => readNames(['a b']),
     () => readNames(many),
     () => readName('https://a.test'),
-    () => readKeyType('dsa'),
-    ...['', '0d', '6', '6w', '1.5d', '-1d', '1000000d'].map(
-      (lifetime) => () => checkForms({ lifetime }),
-    ),
+    ...['', '0d', '6', '6w', '1.5d', '-1d', '1000000d'].flatMap((duration) => [
+      () => checkForms({ lifetime: duration }),
+      () => checkForms({ ending: duration }),
+    ]),
     ...['', 'zz', '0x12', 'a', 'ab '].map((under) => () => checkForms({ under })),
-    ...['', 'c a', 'x'.repeat(65)].map((issuedBy) => () => checkForms({ issuedBy })),
-    ...[
-      ...['', 'yesterday', '2027', '2027-02-30', '2027-1-31', '2027-01-31T00:00:00'],
-      ...['2027-01-31T24:00:00Z', '2027-01-31 00:00'],
-    ].map((text) => () => readBefore(text)),
+    ...['', 'c a', 'x'.repeat(65)].map((issuer) => () => checkForms({ issuer })),
     () => readProfile('both'),
     () => readNames(['*.a.test'], 'client'),
     () => readName('ada@a.test'),
@@ -127,19 +121,11 @@ t.test('wrong arguments are refused with a reason', async (t) => {
   for (const read of wrong) t.ok(caught(read) instanceof UsageError, String(read))
   t.equal(readMode('640'), 0o640)
   t.equal(readMode('0600'), 0o600)
-  t.equal(readKeyType('rsa2048'), 'rsa2048')
-  t.equal(readKeyType(undefined), undefined)
   for (const options of [
-    ...[{}, { lifetime: '6d' }, { lifetime: '12h', spread: '7d', issuedBy: 'ca-client' }],
+    ...[{}, { lifetime: '6d' }, { lifetime: '12h', spread: '7d', issuer: 'ca-client' }],
     ...[{ under: 'ab'.repeat(20) }, { under: `${'AB:'.repeat(31)}CD` }],
   ])
     t.doesNotThrow(() => checkForms(options))
-  for (const [text, time] of [
-    ['2027-01-31', '2027-01-31T00:00:00Z'],
-    ['2027-01-31T06:00:00+02:00', '2027-01-31T06:00:00+02:00'],
-    [undefined, undefined],
-  ] as const)
-    t.equal(readBefore(text), time)
   t.same(['client', undefined].map(readProfile), ['client', undefined])
   t.equal(readName('ada@A.test', 'client').text, 'ada@a.test')
   t.same(readSecretName('shop/tls.web-1'), { namespace: 'shop', name: 'tls.web-1' })

@@ -1,4 +1,4 @@
-import { suggest } from '@gatehouse/service-kit/config'
+import { hintAt } from '@gatehouse/service-kit/program'
 import type { Draft } from './draft.ts'
 import type { SourceConfig, SourceSetting } from './source.ts'
 
@@ -59,9 +59,7 @@ export function remarkOnUnused(
     const row = rowOf(table, setting.name)
     if (!row) {
       const candidates = table.flatMap(({ names }) => names)
-      const near = suggest(setting.name, candidates)
-      const hint = near === undefined ? '' : `, did you mean ${near}?`
-      draft.remark(setting, `is not a known setting${hint}`)
+      draft.remark(setting, `is not a known setting${hintAt(setting.name, candidates)}`)
       return true
     }
     if (source.isTaken(setting)) return false

@@ -148,7 +148,7 @@ t.test('what is not used is explained, and what may keep people out is told', as
   )
   t.match(
     draft.print(TEXTS),
-    /line 2, list\.3\.x: no need\n.*\n.*\n.*line 5, lmit: is not a known setting, did you mean limit\?/,
+    /line 2, list\.3\.x: no need\n.*\n.*\n.*line 5, lmit: is not a known setting; did you mean limit\?/,
   )
   t.equal(rowOf(table, 'list.x.x'), undefined)
 })

@@ -1,6 +1,8 @@
 import { Command, CommanderError, Option } from 'commander'
 import type { Loaded } from './config/load.ts'
+import { durationOf } from './config/schema.ts'
 import { ConfigError } from './errors.ts'
+import { hintAt } from './suggest.ts'
 
 /** The error of a command line that cannot be run. Its message says what to write instead. */
 export class UsageError extends Error {}
@@ -27,6 +29,13 @@ export interface CommandSyntax {
   readonly options?: Readonly<Record<string, string>>
   readonly examples: readonly string[]
 }
+
+/** The options of both programs that mean the same in every command. */
+export const COMMON_OPTIONS = {
+  json: { '--json': 'print JSON, an object in each line' },
+  since: { '--since TIME': '7d before now, 10:03, or 2030-01-31T10:03 (default 24h)' },
+  until: { '--until TIME': 'the time after the last one (default: now)' },
+} as const
 
 /** A program with commands. */
 export interface ProgramSyntax<C extends CommandSyntax> {
@@ -136,6 +145,40 @@ function oneLine(fault: string): string {
     .replaceAll('\n', ' ')
 }
 
+/** Reads a word that an option has, if it is there. @throws UsageError */
+export function readChoice<Choice extends string>(
+  option: string,
+  text: string | undefined,
+  choices: readonly Choice[],
+): Choice | undefined {
+  const choice = choices.find((candidate) => candidate === text)
+  if (text === undefined || choice !== undefined) return choice
+  throw new UsageError(`${option} must be one of ${choices.join(', ')}${hintAt(text, choices)}`)
+}
+
+const DAY = 24 * 3_600_000
+const CLOCK = /^(?:[01]?\d|2[0-3]):[0-5]\d$/
+const DATE = /^\d{4}-\d{2}-\d{2}/
+
+/**
+ * A time in ms: a duration before now such as `24h`, a time of the last day such as `10:03`, or a date, with or without
+ * a time and a zone. Without a zone it is one of this machine.
+ *
+ * @throws UsageError
+ */
+export function readTime(option: string, text: string, now: number): number {
+  const span = durationOf(text)
+  if (span !== undefined) return now - span
+  const isClock = CLOCK.test(text)
+  const today = new Date(now).toDateString()
+  const [date = ''] = DATE.exec(text) ?? []
+  // 30 February would be 2 March.
+  const isDate = new Date(date).toJSON()?.startsWith(date)
+  const time = Date.parse(isClock ? `${today} ${text}` : date === text ? `${text}T00:00` : text)
+  if ((isClock || isDate) && !Number.isNaN(time)) return isClock && time > now ? time - DAY : time
+  throw new UsageError(`${option} must be a time such as 24h, 10:03 or 2030-01-31T10:03`)
+}
+
 /** The output of `check-config` for a valid file. */
 export function describeValid({
   file,
@@ -149,9 +192,11 @@ export function describeValid({
 
 /**
  * The output of a program that failed: a line for each fault of a configuration, then a summary. If the error has
- * an `action`, the last line says what to do.
+ * an `action`, the last line says what to do. Of several errors, each is described.
  */
 export function describeFailure(name: string, error: Error): string {
+  if (error instanceof AggregateError)
+    return error.errors.map((each) => describeFailure(name, each)).join('')
   if (error instanceof UsageError) return `${name}: ${error.message}\n`
   const { code, action } = error as { code?: unknown; action?: unknown }
   const advice = typeof action === 'string' ? `${action}\n` : ''

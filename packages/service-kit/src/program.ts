@@ -16,10 +16,18 @@ import { Progress } from './progress.ts'
 import type { ServeOptions, ServiceConfig } from './start.ts'
 import { createLogger, escaped } from './telemetry/log.ts'
 
-export { describeFailure, UsageError } from './command-line.ts'
+export {
+  COMMON_OPTIONS,
+  describeFailure,
+  readChoice,
+  readTime,
+  UsageError,
+} from './command-line.ts'
 export { healthcheck, localHost } from './healthcheck.ts'
 export { readJsonSchema } from './json-schema.ts'
 export { isOfSystem, statePrefix, writeNewFiles } from './new-files.ts'
+export { labelled, listing, localTime, printable, type TableColumns } from './output.ts'
+export { hintAt } from './suggest.ts'
 export { escaped } from './telemetry/log.ts'
 
 /** The arguments of a command, and what it works with. */
@@ -212,10 +220,4 @@ function commonCommands<Config extends ServiceConfig>(
 async function* printed(output: string | AsyncIterable<string>): AsyncGenerator<string> {
   const parts = typeof output === 'string' ? [output] : output
   for await (const text of parts) yield escaped(text)
-}
-
-/** Cleans a text of another machine for a terminal: short, and in one line. */
-export function printable(text: string): string {
-  const plain = escaped(text.replace(/[\t\n\r\u2028\u2029]+/g, ' '))
-  return plain.length > 500 ? `${plain.slice(0, 500)}…` : plain
 }

@@ -35,3 +35,9 @@ function isWithin(edits: number, a: string, b: string): boolean {
     (isSwap && isWithin(edits - 1, x.slice(2), y.slice(2)))
   )
 }
+
+/** Names the nearest candidate behind a message that a word is not known, if there is one and the word is none of them. */
+export function hintAt(word: string, candidates: readonly string[]): string {
+  const nearest = candidates.includes(word) ? undefined : suggest(word, candidates)
+  return nearest === undefined ? '' : `; did you mean ${nearest}?`
+}

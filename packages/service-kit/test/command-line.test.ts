@@ -1,5 +1,12 @@
 import t from 'tap'
-import { describeFailure, describeValid, readCommandLine, UsageError } from '../src/command-line.ts'
+import {
+  describeFailure,
+  describeValid,
+  readChoice,
+  readCommandLine,
+  readTime,
+  UsageError,
+} from '../src/command-line.ts'
 import { ConfigError } from '../src/config/index.ts'
 
 const SYNTAX = {
@@ -125,6 +132,7 @@ t.test('prints an error as one line with its code, and each fault on its own lin
       'p: no [A_B]\nDo this.\n',
     ],
     [missing, 'p: /x/y cannot be used: it does not exist [ENOENT]\n'],
+    [new AggregateError([new Error('a'), new Error('b')]), 'p: a\np: b\n'],
   ]
   for (const [error, text] of table) t.equal(describeFailure('p', error), text)
 })
@@ -139,6 +147,41 @@ t.test('reports a valid file, with the number of absent secrets', async (t) => {
     describeValid({ file: '/c.yaml', absent: 0, warnings: ['/c.yaml:3:1 /a is odd'] }),
     '/c.yaml:3:1 /a is odd (warning)\n/c.yaml is valid\n',
   )
+})
+
+t.test('times, of this machine if they name no zone', async (t) => {
+  const HOUR = 3_600_000
+  const local = (hours: number, minutes: number, date = 10) =>
+    new Date(2030, 0, date, hours, minutes).getTime()
+  const noon = local(12, 0)
+  for (const [text, time] of [
+    ['24h', noon - 24 * HOUR],
+    ['7d', noon - 168 * HOUR],
+    ['10:03', local(10, 3)],
+    ['12:03', local(12, 3, 9)],
+    ['2030-01-10', local(0, 0)],
+    ['2030-01-09T10:03', local(10, 3, 9)],
+    ['2030-01-09 10:03', local(10, 3, 9)],
+    ['2030-01-09T10:03:00Z', Date.UTC(2030, 0, 9, 10, 3)],
+    ['2030-01-09 10:03:00+01:00', Date.UTC(2030, 0, 9, 9, 3)],
+  ] as const)
+    t.equal(readTime('--at', text, noon), time, text)
+  for (const text of [
+    ...['', '24', 'yesterday', '-1h', '1w', '24:00', '10:60', '10:3'],
+    ...['2030', '2030-13-01', '2030-02-30', '2030-02-30T10:03', '2030-1-31', '2030-01-31T25:00'],
+  ])
+    t.throws(() => readTime('--at', text, noon), { message: /^--at must be a time/ }, text)
+})
+
+t.test('a choice is one of its words', async (t) => {
+  t.equal(readChoice('--proxy', 'nginx', ['nginx', 'caddy']), 'nginx')
+  t.equal(readChoice('--proxy', undefined, ['nginx', 'caddy']), undefined)
+  for (const [text, message] of [
+    ['apache', '--proxy must be one of nginx, caddy'],
+    ['ngnix', '--proxy must be one of nginx, caddy; did you mean nginx?'],
+    ['', '--proxy must be one of nginx, caddy'],
+  ] as const)
+    t.throws(() => readChoice('--proxy', text, ['nginx', 'caddy']), new UsageError(message))
 })
 
 function thrownBy(action: () => unknown): unknown {

@@ -92,7 +92,7 @@ const masked = (text: string) =>
     .replaceAll(/\b(?:[0-9A-F]{2}:){31}[0-9A-F]{2}\b/g, 'FINGERPRINT')
     .replaceAll(/\b[0-9a-f]{64}\b/g, 'SHA-256')
     .replaceAll(/\b[0-9a-f]{32,40}\b/g, 'ID')
-    .replaceAll(/\b\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?Z?)?/g, 'TIME')
+    .replaceAll(/\b\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?/g, 'TIME')
     .replaceAll(/subject=CN ?= ?/g, 'subject=CN = ')
     .replaceAll(/[ \t]+/g, ' ')
     .trim()

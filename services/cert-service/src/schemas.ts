@@ -201,6 +201,7 @@ export const OrderSchema = Type.Object(
     step: TextSchema('What it is doing, or was doing when it failed.'),
     since: TimeSchema('When it began.'),
     names: Type.Array(Type.String()),
+    issuer: TextSchema('The issuer that has to sign.'),
     lastError: Type.Optional(FailureSchema),
     nextTryAt: Type.Optional(TimeSchema('When a failed order may be tried again.')),
   },
@@ -208,13 +209,14 @@ export const OrderSchema = Type.Object(
 )
 
 export function describeOrder(order: OrderRecord): Static<typeof OrderSchema> {
-  const { id, status, step, since, names, lastError, nextTryAt } = order
+  const { id, status, step, since, names, issuer, lastError, nextTryAt } = order
   return {
     id,
     status,
     step,
     since: toTime(since),
     names: [...names],
+    issuer,
     ...(lastError && { lastError: describeFailure(lastError) }),
     ...(nextTryAt !== null && { nextTryAt: toTime(nextTryAt) }),
   }
@@ -227,7 +229,6 @@ export function describeFailure({ code, detail, at: time }: NonNullable<OrderRec
 
 export const FailingOrderSchema = Type.Object({
   ...OrderSchema.properties,
-  issuer: TextSchema('The issuer that has to sign.'),
   notAfter: Type.Optional(
     TimeSchema('End of the certificate that is to be replaced; absent if there is none.'),
   ),

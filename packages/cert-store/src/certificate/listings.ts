@@ -142,11 +142,13 @@ interface ListingQuery {
  * large. Backwards, it begins with the certificate that is nearest to the position.
  */
 function pageQuery(listing: Listing, page: ListPage): ListingQuery {
-  const { order, state, search, now } = listing
+  const { order, state, endsBefore, search, now } = listing
   const key = { next: NEXT, expiry: 'not_after', name: 'domain COLLATE "C"', newest: 'id' }
   const sorted = { key: key[order], name: 'domain', isOrder: false }
   const { params, add, about, scope, end } = pageOf(listing, page, sorted)
-  const where = [...(state ? conditionsOf(state, () => add(now)) : []), ...about].join(' AND ')
+  const states = state ? conditionsOf(state, () => add(now)) : []
+  const ends = endsBefore === undefined ? [] : [`not_after < ${add(endsBefore)}`]
+  const where = [...states, ...ends, ...about].join(' AND ')
   const current = [CURRENT, ...scope].join(' AND ')
   const whole = scope.length > 0 ? `${current} ${IN_ONE_INDEX}` : current
   const sources = search ? sourcesOf(search, order, add, current) : [whole]

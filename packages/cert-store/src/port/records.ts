@@ -355,6 +355,8 @@ export interface Listing extends Scope {
   readonly state?: CertificateState | 'covered' | 'unserved' | undefined
   /** The name of an issuer. */
   readonly issuer?: string | undefined
+  /** The time before which certificates end, in ms since the epoch. */
+  readonly endsBefore?: number | undefined
   readonly search?: Search | undefined
   readonly now: number
 }

@@ -1,7 +1,13 @@
 import { resolve } from 'node:path'
-import { printable, UsageError } from '@gatehouse/service-kit/program'
-import { ask, type CommandOptions, type Io, listing, shortTime } from './certificates.ts'
-import { labelled } from './table.ts'
+import {
+  labelled,
+  listing,
+  printable,
+  type TableColumns,
+  UsageError,
+} from '@gatehouse/service-kit/program'
+import type { AcmeAccountAnswer } from '../service.ts'
+import { type ClientCommand, forEach, open } from './ask.ts'
 
 const ROOT = '/etc/gatehouse/root.pem'
 // A key may begin with a hyphen, so options have `=`. YAML would read some key IDs as numbers.
@@ -31,44 +37,49 @@ Traefik, in a certificate resolver:
     tlsChallenge: {}
 `
 
-/** Prints the key by which a client of ACME makes an account. @throws UsageError, ClientError */
-export function acmeAccount(caller: string, options: CommandOptions, io: Io): Promise<string> {
+/** Prints the key by which a client of ACME makes an account. */
+export const acmeAccount = forEach(async (caller, service, options, io) => {
   const { renew, keep } = options
   if (keep && !renew) throw new UsageError('--keep needs --renew, which ends the other accounts')
   const body = { ...(caller && { caller }), ...(renew && { renew }), ...(keep && { keep }) }
-  return ask(options, io, async (service) => {
-    const value = await service.acmeKey(body)
-    const { kid, hmacKey: key, directory } = value
-    const root = resolve(options.ca ?? (io.env.GATEHOUSE_CA || ROOT))
-    const words: Record<string, string> = { ROOT: root, DIRECTORY: directory, KID: kid, KEY: key }
-    const setup = SETUP.replace(/\b[A-Z]{3,}\b/g, (word) => words[word] ?? word)
-    return { value, text: labelled({ kid, key, directory }) + setup }
-  })
+  const value = await service.acmeKey(body)
+  const { kid, hmacKey: key, directory } = value
+  const root = resolve(options.ca ?? (io.env.GATEHOUSE_CA || ROOT))
+  const words: Record<string, string> = { ROOT: root, DIRECTORY: directory, KID: kid, KEY: key }
+  const setup = SETUP.replace(/\b[A-Z]{3,}\b/g, (word) => words[word] ?? word)
+  return { value, text: labelled({ kid, key, directory }) + setup }
+})
+
+/** Lists the accounts of clients of ACME, ends some, or takes some over. */
+export const acmeAccounts: ClientCommand = async function* (_, options, io) {
+  const { end, adopt: caller, account: ids } = options
+  if (end && (!ids || caller !== undefined))
+    throw new UsageError('--end needs --account ID, and does not go with --adopt')
+  if (caller !== undefined) return yield* adoptAccounts([caller], options, io)
+  if (ids && end) return yield* endAccounts(ids, options, io)
+  await using service = open(options, io)
+  const accounts = await Array.fromAsync(service.acmeAccounts())
+  const shown = accounts.filter(({ id }) => !ids || ids.includes(id))
+  yield* listing(shown, COLUMNS, options)
 }
 
-/** Lists the accounts of clients of ACME, ends one, or takes some over. @throws UsageError, ClientError */
-export function acmeAccounts(_: string, options: CommandOptions, io: Io): Promise<string> {
-  const { end: id, adopt: caller, only: ids } = options
-  if (ids && caller === undefined) throw new UsageError('--only needs --adopt CALLER')
-  if (id !== undefined && caller !== undefined)
-    throw new UsageError('--end and --adopt exclude each other: run the command twice')
-  return ask(options, io, async (service) => {
-    if (caller !== undefined) {
-      const value = await service.adoptAcmeAccounts({ caller, ...(ids && { ids }) })
-      return { value, text: `accounts of ${printable(caller)} taken over: ${value.adopted}\n` }
-    }
-    if (id === undefined)
-      return listing(service.acmeAccounts(), 'There is no account that you may see.\n', {
-        ID: (account) => account.id,
-        CALLER: ({ caller }) => caller,
-        STATUS: ({ status }) => status,
-        CLIENT: ({ client }) => client ?? '',
-        CREATED: ({ createdAt }) => shortTime(createdAt),
-        'LAST USED': ({ usedAt }) => shortTime(usedAt ?? ''),
-        FROM: ({ remoteAddress }) => remoteAddress ?? '',
-        THUMBPRINT: ({ thumbprint }) => thumbprint,
-      })
-    await service.endAcmeAccount(id)
-    return { value: { id }, text: `the account ${id} is ended\n` }
-  })
+const COLUMNS: TableColumns<AcmeAccountAnswer> = {
+  ID: ({ id }) => id,
+  CALLER: ({ caller }) => caller,
+  STATUS: ({ status }) => status,
+  CLIENT: ({ client }) => client,
+  CREATED: ({ createdAt }) => createdAt,
+  'LAST USED': ({ usedAt }) => usedAt,
+  FROM: ({ remoteAddress }) => remoteAddress,
+  THUMBPRINT: ({ thumbprint }) => thumbprint,
 }
+
+const endAccounts = forEach(async (id, service) => {
+  await service.endAcmeAccount(id)
+  return { value: { id }, text: `the account ${id} is ended\n` }
+})
+
+const adoptAccounts = forEach(async (caller, service, { account: ids }) => {
+  const value = await service.adoptAcmeAccounts({ caller, ...(ids && { ids }) })
+  return { value, text: `accounts of ${printable(caller)} taken over: ${value.adopted}\n` }
+})

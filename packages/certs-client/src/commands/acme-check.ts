@@ -19,7 +19,7 @@ interface CheckOptions extends Texts<'ca' | 'kid' | 'hmacFile'> {
 export async function acmeCheck(
   text: string,
   { ca, kid, hmacFile, name = [], json }: CheckOptions,
-  process: Pick<NodeJS.Process, 'exitCode'> & { readonly stdout: { readonly isTTY?: boolean } },
+  process: Pick<NodeJS.Process, 'exitCode'>,
 ): Promise<string> {
   if ((kid === undefined) !== (hmacFile === undefined))
     throw new UsageError('--kid and --hmac-file need each other')
@@ -37,8 +37,7 @@ export async function acmeCheck(
   const countOf = (level: string) => findings.filter((finding) => finding.level === level).length
   const [faults, warnings] = [countOf('fault'), countOf('warning')]
   if (faults > 0) process.exitCode = 1
-  if (json || !process.stdout.isTTY)
-    return `${JSON.stringify({ url, faults, warnings, findings }, null, 2)}\n`
+  if (json) return `${JSON.stringify({ url, faults, warnings, findings })}\n`
   const lines = findings.flatMap(({ level, text, advice }) => [
     `${level.padEnd(7)}  ${text}\n`,
     ...(advice === undefined ? [] : [`${' '.repeat(9)}${advice}\n`]),

@@ -1,6 +1,7 @@
 import { createFetch, parseEndpointUrl } from '@gatehouse/net'
+import { KEY_TYPES } from '@gatehouse/pki'
 import { durationOf } from '@gatehouse/service-kit/config'
-import { UsageError } from '@gatehouse/service-kit/program'
+import { readChoice, UsageError } from '@gatehouse/service-kit/program'
 import { createLogger } from '@gatehouse/service-kit/telemetry'
 import { openChainRoots } from '../chain-roots.ts'
 import { clientClock } from '../clock.ts'
@@ -16,7 +17,6 @@ import {
   checkForms,
   kebab,
   readConnection,
-  readKeyType,
   readMode,
   readNames,
   readOwner,
@@ -54,7 +54,7 @@ export async function get(
     throw new UsageError('--probe is for certificates of servers')
   const request = {
     names: readNames(names, profile),
-    keyType: readKeyType(options.keyType),
+    keyType: readChoice('--key-type', options.keyType, KEY_TYPES),
     lifetime: options.lifetime,
   }
   const log = createLogger({ level: 'info', format: 'auto', name: 'gatehouse-certs' })

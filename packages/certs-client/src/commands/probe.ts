@@ -1,15 +1,14 @@
 import { X509Certificate } from 'node:crypto'
 import { getCACertificates } from 'node:tls'
 import { isIp, toTime } from '@gatehouse/net'
-import { escaped, UsageError } from '@gatehouse/service-kit/program'
+import { escaped, labelled, UsageError } from '@gatehouse/service-kit/program'
 import { rootOf } from '@gatehouse/tls-probe'
 import { fingerprintOf } from '../certificate.ts'
 import { clientClock } from '../clock.ts'
 import { readRoots } from '../roots.ts'
 import { probeHost } from '../served.ts'
 import { hasCredentials, kebab, readProbe } from '../settings.ts'
-import { type CommandOptions, type Io, open, print } from './certificates.ts'
-import { labelled } from './table.ts'
+import { type CommandOptions, type Io, open } from './ask.ts'
 
 /** Prints what is served under a name; with a problem, the exit code is 1. @throws UsageError, ClientError */
 export async function probeName(
@@ -30,7 +29,7 @@ export async function probeName(
     return undefined
   }
   const looks = await probeHost(port, { serverName: host })
-  const value = await Promise.all(
+  const servers = await Promise.all(
     looks.map(async ({ address, chain, message }) => {
       const [leaf, ...issuers] = chain
       if (!leaf) return { address, problems: [message] }
@@ -38,14 +37,15 @@ export async function probeName(
       return { address, ...describe([leaf, ...issuers], roots, host, isNewest) }
     }),
   )
-  if (value.some(({ problems }) => problems.length > 0)) process.exitCode = 1
-  const texts = value.map(({ problems, ...fields }) => {
+  if (servers.some(({ problems }) => problems.length > 0)) process.exitCode = 1
+  if (options.json) return servers.map((server) => `${JSON.stringify(server)}\n`).join('')
+  const texts = servers.map(({ problems, ...fields }) => {
     const entries = Object.entries({ ...fields, problems: problems.join('; ') || 'none' })
     return labelled(
       Object.fromEntries(entries.map(([name, text]) => [kebab(name).replaceAll('-', ' '), text])),
     )
   })
-  return print({ value, text: texts.join('\n') }, options, io)
+  return texts.join('\n')
 }
 
 /** Says what a certificate is, and what is wrong with it. */

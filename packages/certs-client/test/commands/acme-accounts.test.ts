@@ -2,11 +2,13 @@ import { writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createRoot, toPem } from '@gatehouse/pki'
+import { localTime } from '@gatehouse/service-kit/program'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import fastify from 'fastify'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { acmeAccount, acmeAccounts } from '../../src/commands/acme-accounts.ts'
+import type { ClientCommand } from '../../src/commands/ask.ts'
 import { revoke } from '../../src/commands/certificates.ts'
 
 const KEY = {
@@ -67,35 +69,36 @@ async function stage(
   writeFileSync(keyFile, 'key-of-the-tests-0123456789', { mode: 0o600 })
   const { port } = app.server.address() as AddressInfo
   const options = { url: `http://127.0.0.1:${port}`, keyFile }
-  const io = (isTTY: boolean, env = {}) => ({
-    ...{ env, stdout: { isTTY }, stderr: { write() {} }, actionFor: () => undefined },
-  })
-  return { asked, folder, options, io }
+  /** Runs a command, and gives what it prints. */
+  const print = async (command: ClientCommand, words: readonly string[], more = {}, env = {}) => {
+    const io = { env, stderr: { write() {} }, actionFor: () => undefined }
+    return (await Array.fromAsync(command(words, { ...options, ...more }, io))).join('')
+  }
+  return { asked, folder, print }
 }
 
 t.test('a key is asked for a caller, for oneself, or anew', async (t) => {
-  const { asked, options, io } = await stage(t)
-  const rows: [caller: string, more: object, body: object][] = [
-    ['', {}, {}],
-    ['web', {}, { caller: 'web' }],
-    ['web', { renew: true }, { caller: 'web', renew: true }],
-    ['', { renew: true, keep: ['7', '8'] }, { renew: true, keep: ['7', '8'] }],
+  const { asked, print } = await stage(t)
+  const rows: [words: string[], more: object, body: object][] = [
+    [[], {}, {}],
+    [['web'], {}, { caller: 'web' }],
+    [['web'], { renew: true }, { caller: 'web', renew: true }],
+    [[], { renew: true, keep: ['7', '8'] }, { renew: true, keep: ['7', '8'] }],
   ]
-  for (const [caller, more, body] of rows) {
-    const text = await acmeAccount(caller, { ...options, ...more }, io(false))
-    t.strictSame(JSON.parse(text), KEY)
+  for (const [words, more, body] of rows) {
+    t.strictSame(JSON.parse(await print(acmeAccount, words, { ...more, json: true })), KEY)
     t.strictSame(asked.pop(), body)
   }
-  t.throws(() => acmeAccount('', { ...options, keep: ['7'] }, io(false)), /--keep needs --renew/)
+  await t.rejects(print(acmeAccount, [], { keep: ['7'] }), { message: /--keep needs --renew/ })
   t.strictSame(asked, [])
 })
 
 t.test('a person gets lines to paste for each client', async (t) => {
-  const { folder, options, io } = await stage(t)
+  const { folder, print } = await stage(t)
   const root = join(folder, 'root.pem')
   const { certificate } = await createRoot({ commonName: 'Root', now: Date.now() })
   writeFileSync(root, toPem('CERTIFICATE', certificate))
-  const text = await acmeAccount('web', options, io(true, { GATEHOUSE_CA: root }))
+  const text = await print(acmeAccount, ['web'], {}, { GATEHOUSE_CA: root })
   t.match(text, `kid        web-1\nkey        ${KEY.hmacKey}\ndirectory  ${KEY.directory}\n`)
   t.match(text, `--eab-kid=web-1 --eab-hmac-key=${KEY.hmacKey}`)
   t.match(text, `REQUESTS_CA_BUNDLE=${root} certbot`)
@@ -113,8 +116,8 @@ t.test('a person gets lines to paste for each client', async (t) => {
 })
 
 t.test('a root that is not named is where the guides put it', async (t) => {
-  const { options, io } = await stage(t)
-  t.match(await acmeAccount('', options, io(true)), 'acme_ca_root /etc/gatehouse/root.pem')
+  const { print } = await stage(t)
+  t.match(await print(acmeAccount, []), 'acme_ca_root /etc/gatehouse/root.pem')
 })
 
 t.test('nothing is printed that a shell or a configuration would obey', async (t) => {
@@ -126,60 +129,68 @@ t.test('nothing is printed that a shell or a configuration would obey', async (t
     { directory: 'https://certs.test/`id`' },
     { directory: 'file:///etc/passwd' },
   ]) {
-    const { options, io } = await stage(t, { key: { ...KEY, ...wrong } })
-    for (const isTTY of [true, false])
-      await t.rejects(acmeAccount('web', options, io(isTTY)), {
-        code: 'CERT_CLIENT_ANSWER_INVALID',
-      })
+    const { print } = await stage(t, { key: { ...KEY, ...wrong } })
+    for (const json of [true, false])
+      await t.rejects(print(acmeAccount, ['web'], { json }), { code: 'CERT_CLIENT_ANSWER_INVALID' })
   }
 })
 
 t.test('accounts are listed and ended', async (t) => {
   const { id, caller, thumbprint, status, createdAt } = ACCOUNT
   const unused = { ...{ id: '8', caller, thumbprint, status, createdAt }, client: null }
-  const { asked, options, io } = await stage(t, { accounts: [ACCOUNT, unused] })
+  const { asked, print } = await stage(t, { accounts: [ACCOUNT, unused] })
+  const [created, used] = [localTime(createdAt), localTime(ACCOUNT.usedAt)]
   t.equal(
-    await acmeAccounts('', options, io(true)),
+    await print(acmeAccounts, []),
     [
-      `ID  CALLER  STATUS  CLIENT        CREATED           LAST USED         FROM      THUMBPRINT`,
-      `${id}   web     valid   Caddy/2.11.9  2030-01-01 00:00  2030-01-02 03:04  10.0.0.7  ${thumbprint}`,
-      `8   web     valid                 2030-01-01 00:00                              ${thumbprint}`,
+      `ID  CALLER  STATUS  CLIENT        CREATED                    LAST USED                  FROM      THUMBPRINT`,
+      `${id}   web     valid   Caddy/2.11.9  ${created}  ${used}  10.0.0.7  ${thumbprint}`,
+      `8   web     valid                 ${created}                                       ${thumbprint}`,
       '',
     ].join('\n'),
   )
-  t.strictSame(JSON.parse(await acmeAccounts('', options, io(false))), [ACCOUNT, unused])
-  t.equal(await acmeAccounts('', { ...options, end: '7' }, io(true)), 'the account 7 is ended\n')
-  await t.rejects(acmeAccounts('', { ...options, end: '../7' }, io(true)), {
-    code: 'CERT_NOT_FOUND',
+  const lines = (await print(acmeAccounts, [], { json: true })).trimEnd().split('\n')
+  t.strictSame(
+    lines.map((line) => JSON.parse(line)),
+    [ACCOUNT, unused],
+  )
+  t.match(await print(acmeAccounts, [], { account: ['8'] }), /^ID .*\n8 .*\n$/)
+  const end = (account: string[]) => print(acmeAccounts, [], { end: true, account })
+  t.equal(await end(['7']), 'the account 7 is ended\n')
+  await t.rejects(end(['../7']), { code: 'CERT_NOT_FOUND' })
+  await t.rejects(end(['8', '7', '9']), {
+    errors: [
+      { code: 'CERT_NOT_FOUND', message: '8: there is no such account' },
+      { code: 'CERT_NOT_FOUND', message: '9: there is no such account' },
+    ],
   })
-  t.strictSame(asked, ['7', '../7'])
+  t.strictSame(asked, ['7', '../7', '8', '7', '9'], 'the others are done')
 
   const none = await stage(t, { accounts: [] })
-  t.equal(
-    await acmeAccounts('', none.options, none.io(true)),
-    'There is no account that you may see.\n',
-  )
+  t.match(await none.print(acmeAccounts, []), /^Nothing is listed: .*\n$/)
+  t.equal(await none.print(acmeAccounts, [], { json: true }), '')
 })
 
 t.test('accounts are taken over', async (t) => {
-  const { asked, options, io } = await stage(t)
-  for (const only of [undefined, ['7', '8']]) {
-    const of = { ...options, adopt: 'web', only }
-    t.equal(await acmeAccounts('', of, io(true)), 'accounts of web taken over: 2\n')
-    t.strictSame(JSON.parse(await acmeAccounts('', of, io(false))), { adopted: 2 })
-    const body = { caller: 'web', ...(only && { ids: only }) }
+  const { asked, print } = await stage(t)
+  for (const account of [undefined, ['7', '8']]) {
+    const more = { adopt: 'web', account }
+    t.equal(await print(acmeAccounts, [], more), 'accounts of web taken over: 2\n')
+    t.strictSame(JSON.parse(await print(acmeAccounts, [], { ...more, json: true })), { adopted: 2 })
+    const body = { caller: 'web', ...(account && { ids: account }) }
     t.strictSame(asked.splice(0), [body, body])
   }
-  t.throws(() => acmeAccounts('', { ...options, only: ['7'] }, io(true)), /--only needs --adopt/)
-  t.throws(() => acmeAccounts('', { ...options, adopt: 'web', end: '7' }, io(true)), /exclude/)
+  const message = '--end needs --account ID, and does not go with --adopt'
+  await t.rejects(print(acmeAccounts, [], { end: true }), { message })
+  await t.rejects(print(acmeAccounts, [], { end: true, account: ['7'], adopt: 'web' }), { message })
   t.strictSame(asked, [])
 })
 
 t.test('an account is ended with its certificates', async (t) => {
-  const { asked, options, io } = await stage(t)
-  const of = { ...options, account: '7', reason: 'privilegeWithdrawn' }
+  const { asked, print } = await stage(t)
+  const more = { account: ['7'], reason: 'privilegeWithdrawn' }
   t.equal(
-    await revoke('', of, io(true)),
+    await print(revoke, [], more),
     'the account 7 is ended\n7 a1 is revoked\n7 b2 is revoked\n',
   )
   const body = { reason: 'privilegeWithdrawn' }
@@ -188,13 +199,15 @@ t.test('an account is ended with its certificates', async (t) => {
     ['7', body],
   ])
   asked.length = 5
-  t.match(JSON.parse(await revoke('', { ...options, account: '7' }, io(false))), {
+  t.match(JSON.parse(await print(revoke, [], { account: ['7'], json: true })), {
     account: '7',
     serialNumbers: ['b2'],
   })
   t.strictSame(asked.at(-1), ['7', {}])
-  const none = /either NAME or --account ID/
-  t.throws(() => revoke('', options, io(true)), none)
-  t.throws(() => revoke('app.example.com', of, io(true)), none)
-  t.throws(() => revoke('', { ...of, reason: 'theft' }, io(true)), /--reason is one of/)
+  const none = { message: /either NAME or --account ID/ }
+  await t.rejects(print(revoke, []), none)
+  await t.rejects(print(revoke, ['app.example.com'], more), none)
+  await t.rejects(print(revoke, [], { ...more, reason: 'theft' }), {
+    message: /--reason must be one of/,
+  })
 })

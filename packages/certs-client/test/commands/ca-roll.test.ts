@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { localTime } from '@gatehouse/service-kit/program'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import fastify from 'fastify'
 import t, { type Test } from 'tap'
@@ -44,12 +45,10 @@ async function stage(t: Test, answer: object = USED) {
   writeFileSync(keyFile, 'key-of-the-tests-0123456789', { mode: 0o600 })
   const { port } = app.server.address() as AddressInfo
   const io = { env: {}, stderr: { write() {} }, actionFor: () => undefined }
-  const run = (step: string, options: object = {}, isTTY = true) =>
-    caRoll(
-      step,
-      { url: `http://127.0.0.1:${port}`, keyFile, ...options },
-      { ...io, stdout: { isTTY } },
-    )
+  const run = async (step: string, options: object = {}) => {
+    const connection = { url: `http://127.0.0.1:${port}`, keyFile }
+    return (await Array.fromAsync(caRoll([step], { ...connection, ...options }, io))).join('')
+  }
   return { bodies, files, run }
 }
 
@@ -66,7 +65,7 @@ t.test('each step with its options', async (t) => {
     ['begin', { root: rootFile, rootKey, signerKey }, { action: 'begin', ...pems }],
     ['begin', { noCross: true }, { action: 'begin', cross: false }],
     ['use', {}, { action: 'use' }],
-    ['use', { now: true }, { action: 'use', now: true }],
+    ['use', { force: true }, { action: 'use', now: true }],
     ['back', {}, { action: 'back' }],
     [
       'finish',
@@ -87,19 +86,19 @@ t.test('what people and programs read', async (t) => {
   t.equal(
     await run('status'),
     `stage                           used
-begun at                        2030-01-01 00:00
-used since                      2030-01-15 00:00
-old root                        CN=A, ends 2039-12-30 00:00, SHA-256 ${'ab'.repeat(32)}
-new root                        CN=B, ends 2039-12-30 00:00, SHA-256 ${'ab'.repeat(32)}
-in force below the old root     2 until 2030-01-22 00:00, such as a.test, b.test
+begun at                        ${localTime('2030-01-01T00:00:00Z')}
+used since                      ${localTime('2030-01-15T00:00:00Z')}
+old root                        CN=A, ends ${localTime('2039-12-30T00:00:00Z')}, SHA-256 ${'ab'.repeat(32)}
+new root                        CN=B, ends ${localTime('2039-12-30T00:00:00Z')}, SHA-256 ${'ab'.repeat(32)}
+in force below the old root     2 until ${localTime('2030-01-22T00:00:00Z')}, such as a.test, b.test
 renew these                     gatehouse-certs renew --under ${'cd'.repeat(20)}
 clients that lack the new root  psk:web (10.0.0.1, last seen 2030-01-20T00:00:00Z)
 both roots were fetched from    2 addresses, 10.0.0.1, 10.0.0.2
 not known                       what programs and devices trust that do not say so
-next step                       finish, from 2030-02-14 00:00
+next step                       finish, from ${localTime('2030-02-14T00:00:00Z')}
 `,
   )
-  t.strictSame(JSON.parse(await run('status', {}, false)), USED)
+  t.strictSame(JSON.parse(await run('status', { json: true })), USED)
   const renew = /renew these +gatehouse-certs renew --under /
   const refused = /in force [^\n]+\nwho refuses these +whoever trusts only the new root\n/
   for (const [state, inForce, isRenewed, isRefused] of [
@@ -143,10 +142,11 @@ t.test('a file that is not there', async (t) => {
 t.test('what is no step, and the option of another one', async (t) => {
   const { bodies, run } = await stage(t)
   for (const [step, options, message] of [
-    ['abort', {}, 'abort is no step of a roll: begin, status, use, back, finish, cancel'],
-    ['toString', {}, 'toString is no step of a roll: begin, status, use, back, finish, cancel'],
-    ['use', { force: true }, '--force is an option of finish, not of use'],
-    ['finish', { now: true }, '--now is an option of use, not of finish'],
+    ['abort', {}, 'STEP must be one of begin, status, use, back, finish, cancel'],
+    ['finsh', {}, /^STEP must be one of .*; did you mean finish\?$/],
+    ['toString', {}, /^STEP must be one of/],
+    ['back', { force: true }, '--force is an option of use, not of back'],
+    ['use', { forgetKey: true }, '--forget-key is an option of finish, not of use'],
     ['status', { rootKey: 'next.key' }, '--root-key is an option of begin, not of status'],
     ['back', { noCross: true }, '--no-cross is an option of begin, not of back'],
   ] as const)

@@ -44,12 +44,12 @@ async function serve(t: Test, cert: string, privateKey = toPem('PRIVATE KEY', ke
   return (server.address() as AddressInfo).port
 }
 
-async function look(text: string, options = {}, { isTTY = false, env = {} } = {}) {
+async function look(text: string, options = {}, { json = true, env = {} } = {}) {
   const process: Pick<NodeJS.Process, 'exitCode'> = { exitCode: undefined }
   let warned = ''
   const stderr = { write: (part: string) => (warned += part) }
-  const io = { env, stdout: { isTTY }, stderr, actionFor: () => undefined }
-  const out = await probeName(text, options, io, process)
+  const io = { env, stderr, actionFor: () => undefined }
+  const out = await probeName(text, { ...options, json }, io, process)
   return { out, exitCode: process.exitCode, warned }
 }
 
@@ -82,7 +82,7 @@ t.test('what is served is described, with all that is wrong with it', async (t) 
   ]
   for (const [what, cert, options, problems] of table) {
     const { out, exitCode } = await look(`localhost:${await serve(t, cert)}`, options)
-    const [served] = JSON.parse(out)
+    const served = JSON.parse(out)
     t.strictSame(served.problems, problems, what)
     t.equal(exitCode, problems.length > 0 ? 1 : undefined, what)
     t.match(served, {
@@ -99,11 +99,11 @@ t.test('what is served is described, with all that is wrong with it', async (t) 
 
 t.test('people read lines', async (t) => {
   const port = await serve(t, chain(issue()))
-  const { out } = await look(`127.0.0.1:${port}`, {}, { isTTY: true })
+  const { out } = await look(`127.0.0.1:${port}`, {}, { json: false })
   t.match(out, /^address {9}127\.0\.0\.1\nnames {11}DNS:localhost\nissuer {10}CN=Intermediate\n/)
   t.match(out, /\nserial number {3}[0-9a-f]+\n/)
   t.match(out, /\nproblems {8}it is not for 127\.0\.0\.1; it leads to no known root/)
-  t.match(await look('127.0.0.1:1', {}, { isTTY: true }), {
+  t.match(await look('127.0.0.1:1', {}, { json: false }), {
     exitCode: 1,
     out: 'address   127.0.0.1\nproblems  127.0.0.1:1 cannot be reached (ECONNREFUSED)\n',
   })
@@ -121,7 +121,7 @@ t.test('a service says whether it is the newest', async (t) => {
   const port = await serve(t, body.certificate, body.privateKey)
   const about = async (options = {}) => {
     const result = await look(`localhost:${port}`, { url, keyFile, ca, ...options })
-    const [{ newest, problems }] = JSON.parse(result.out)
+    const { newest, problems } = JSON.parse(result.out)
     return { newest, problems: problems.join(), ...result }
   }
   t.match(await about(), { newest: 'yes', warned: '' })

@@ -25,9 +25,9 @@ async function stage(t: Test) {
   const hmacFile = join(folder, 'web.hmac')
   writeFileSync(ca, server.ca)
   writeFileSync(hmacFile, `${KEY}\n`, { mode: 0o600 })
-  const check = async (options: object, isTTY = true, url = server.directoryUrl.href) => {
-    const process: Parameters<typeof acmeCheck>[2] = { exitCode: undefined, stdout: { isTTY } }
-    const text = await acmeCheck(url, options, process)
+  const check = async (options: object, json = false, url = server.directoryUrl.href) => {
+    const process: Parameters<typeof acmeCheck>[2] = { exitCode: undefined }
+    const text = await acmeCheck(url, { ...options, json }, process)
     return { text, exitCode: process.exitCode, levels: text.match(/^(ok|warning|fault)\b/gm) ?? [] }
   }
   return { ...server, ca, hmacFile, check }

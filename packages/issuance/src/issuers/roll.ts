@@ -80,9 +80,6 @@ const STAGES = {
   cancel: ['begun', 'cancelled', 'after use, go back first; after finish, begin again'],
 } as const
 
-/** The commands that do not wait. */
-const FORCED: Partial<Record<RollStep, string>> = { use: 'use --now', finish: 'finish --force' }
-
 /**
  * Decides on a step: the roll as it is then, or `undefined` if it is there already.
  * @param isForced - whether nothing is waited for
@@ -98,7 +95,8 @@ export function stepOf(
   if (roll.stage === stage) return undefined
   if (roll.stage !== previous) throw refusal(`the stage is ${roll.stage}, not ${previous}: ${cure}`)
   const reasons = isForced ? [] : reasonsAgainst(step, roll, facts)
-  if (reasons.length > 0) throw refusal(reasons.join('; '), FORCED[step])
+  if (reasons.length > 0)
+    throw refusal(reasons.join('; '), step === 'cancel' ? undefined : `${step} --force`)
   const times = { use: facts.now, back: null, finish: roll.usedAt, cancel: null }
   return { stage, usedAt: times[step] }
 }

@@ -69,6 +69,6 @@ async function noteEnded({ externalAccounts, store, clock, log }: FastifyInstanc
   if (entries.length === 0) return
   const accounts = ended.reduce((sum, binding) => sum + binding.accounts, 0)
   const cure =
-    'take over those of your machines by `gatehouse-certs acme-accounts --adopt CALLER --only ID`'
+    'take over those of your machines by `gatehouse-certs acme-accounts --adopt CALLER --account ID`'
   log.warn({ accounts }, `ACME accounts have ended with the API keys that have bound them: ${cure}`)
 }

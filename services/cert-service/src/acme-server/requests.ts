@@ -92,7 +92,7 @@ export function principalOf(
   if (principal) return principal
   const cure =
     'register its key again with a new external account key, or an operator takes it over by ' +
-    `\`gatehouse-certs acme-accounts --adopt ${caller} --only ID\``
+    `\`gatehouse-certs acme-accounts --adopt ${caller} --account ID\``
   const why = server.callers.findNamed(caller)
     ? `the account has ended with the API key of ${caller} that has bound it: ${cure}`
     : `the caller ${caller} is not configured any more`

@@ -1,35 +1,43 @@
 import { openAuditLog } from '@gatehouse/cert-store'
 import type { AuditRecord } from '@gatehouse/cert-store/port'
 import { systemClock } from '@gatehouse/service-kit/clock'
-import { durationOf } from '@gatehouse/service-kit/config'
-import { printable, UsageError } from '@gatehouse/service-kit/program'
+import { listing, readTime, type TableColumns } from '@gatehouse/service-kit/program'
 import type { CertServiceConfig } from '../config/schema.ts'
 
 const PAGE = 500
 
-/** Lists the rows of the audit trail of so long, newest first, as lines. The service may run. @throws UsageError; StoreError */
+/** Lists the rows of the audit trail of a time, the newest last, as lines. The service may run. @throws UsageError; StoreError */
 export async function* listAudit(
   storage: CertServiceConfig['storage'],
-  { since = '24h', asJson }: { readonly since?: string; readonly asJson: boolean },
+  { since = '24h', until, json }: { since?: string; until?: string; json?: boolean },
 ): AsyncGenerator<string> {
-  const span = durationOf(since)
-  if (span === undefined) throw new UsageError('--since is a duration such as 30m, 24h or 7d')
-  const oldest = systemClock.now() - span
+  const now = systemClock.now()
+  const start = readTime('--since', since, now)
+  const end = until === undefined ? Number.MAX_SAFE_INTEGER : readTime('--until', until, now)
+  const rows: AuditRecord[] = []
   await using log = await openAuditLog(storage)
   for (let before = Number.MAX_SAFE_INTEGER; ; ) {
-    const rows = await log.listAudit({ before, limit: PAGE })
-    for (const row of rows) if (row.at >= oldest) yield lineOf(row, asJson)
-    const lastRow = rows.at(-1)
-    if (!lastRow || lastRow.at < oldest) return
+    const page = await log.listAudit({ before, limit: PAGE })
+    rows.push(...page.filter(({ at: time }) => time >= start && time < end))
+    const lastRow = page.at(-1)
+    if (!lastRow || lastRow.at < start) break
     before = lastRow.id
   }
+  yield* listing(rows.toReversed().map(rowOf), COLUMNS, { json })
 }
 
-function lineOf({ id: _, at: timestamp, ...row }: AuditRecord, asJson: boolean): string {
-  const time = new Date(timestamp).toISOString()
-  if (asJson) return `${JSON.stringify({ time, ...row })}\n`
-  const { action, actor, names, remoteAddress = '-', count, detail = '', account } = row
-  const more = account ? [`account ${account}`, detail] : [detail]
-  const cells = [time, action, actor, names.join(','), remoteAddress, `${count}x`, ...more]
-  return `${cells.map(printable).join('  ').trimEnd()}\n`
+const rowOf = ({ id: _, at: time, ...row }: AuditRecord) => ({
+  time: new Date(time).toISOString(),
+  ...row,
+})
+
+const COLUMNS: TableColumns<ReturnType<typeof rowOf>> = {
+  TIME: ({ time }) => time,
+  EVENT: ({ action }) => action,
+  CALLER: ({ actor }) => actor,
+  NAMES: ({ names }) => names.join(','),
+  FROM: ({ remoteAddress }) => remoteAddress,
+  COUNT: ({ count }) => `${count}x`,
+  ACCOUNT: ({ account }) => account,
+  DETAILS: ({ detail }) => detail,
 }

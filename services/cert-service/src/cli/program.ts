@@ -1,5 +1,6 @@
 import { clientCommands } from '@gatehouse/certs-client'
 import {
+  COMMON_OPTIONS,
   type ServiceCommand,
   type ServiceProgram,
   UsageError,
@@ -61,17 +62,14 @@ const COMMANDS: readonly Command[] = [
     usage: 'audit',
     group: 'Upkeep, also while the service runs:',
     readsConfig: true,
-    summary: 'list who got, renewed or revoked a certificate, and who was refused',
-    options: {
-      '--since SPAN': 'how far to look back (default 24h)',
-      '--json': 'JSON lines, as when the output is not a terminal',
-    },
+    summary: 'list who got, renewed or revoked a certificate, and who was refused, the newest last',
+    options: { ...COMMON_OPTIONS.since, ...COMMON_OPTIONS.until, ...COMMON_OPTIONS.json },
     examples: ['gatehouse-certs audit --since 7d'],
-    async run({ config, options, progress, process: { stdout } }) {
+    async run({ config, options, progress }) {
       const { storage } = (await config()).value
       const { listAudit } = await import('./audit.ts')
       progress.say('reading the audit trail')
-      return listAudit(storage, { ...options, asJson: options.json === true || !stdout.isTTY })
+      return listAudit(storage, options)
     },
   },
   {

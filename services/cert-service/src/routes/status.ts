@@ -33,6 +33,9 @@ import {
 const Limit = Type.Optional(
   Type.String({ pattern: '^([1-9]|[1-9][0-9]|100)$', description: '1 to 100; default 100.' }),
 )
+const Issuer = Type.Optional(
+  Type.String({ pattern: '^[\\w.-]{1,64}$', description: 'Only those of this issuer.' }),
+)
 const After = Type.Optional(CursorText)
 const Next = Type.Optional(
   TextSchema('Send it as `after` to get the next page. Absent on the last one.'),
@@ -55,7 +58,14 @@ const ProbeSchema = Type.Object(
 
 const LIST = guarded('listCertificates', [404], {
   summary: 'The certificates that the caller may read, page by page',
-  querystring: Type.Object({ after: After, limit: Limit }),
+  querystring: Type.Object({
+    issuer: Issuer,
+    endsBefore: Type.Optional(
+      TimeSchema('Only those that end before, or have ended: those that end first come first.'),
+    ),
+    after: After,
+    limit: Limit,
+  }),
   response: {
     200: Type.Object({
       certificates: Type.Array(
@@ -85,6 +95,7 @@ const FAILING = guarded('listFailingOrders', [404], {
   querystring: Type.Object({
     state: Type.Optional(Type.Enum(['failing'], { description: 'Default: `failing`.' })),
     name: Type.Optional(Type.String({ ...NAME, description: 'Only orders for this name.' })),
+    issuer: Issuer,
     after: After,
     limit: Limit,
   }),
@@ -104,14 +115,15 @@ const anyName = (text: string) => nameOrNone(text, 'client') ?? readName(text)
 export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const onRequest = requireProgram(app)
   app.get('/api/certificates', { onRequest, schema: LIST }, async (request, reply) => {
-    const { after, limit = '100' } = request.query
+    const { issuer, endsBefore: end, after, limit = '100' } = request.query
+    const endsBefore = end === undefined ? undefined : Date.parse(end)
     const { records, next } = await readPermitted(
       app,
       principalOf(request),
       Number(limit),
-      { order: 'newest', now: app.clock.now() },
+      { order: end ? 'expiry' : 'newest', issuer, endsBefore, now: app.clock.now() },
       (store, ...args) => store.listCertificates(...args),
-      { cursor: after, isBackwards: true },
+      { cursor: after, isBackwards: !end },
     )
     const orders = await findOrdersAbout(app, records)
     const probes = await probesOf(app, records)
@@ -124,18 +136,17 @@ export const statusRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return { certificates, ...(next && { next }) }
   })
   app.get('/api/orders', { onRequest, schema: FAILING }, async (request, reply) => {
-    const { name, after, limit = '100' } = request.query
+    const { name, issuer, after, limit = '100' } = request.query
     const search = name ? { wildcard: pointingTo('/name', () => anyName(name)).text } : undefined
     const { failing, next } = await readFailing(
       app,
       principalOf(request),
       Number(limit),
-      { search },
+      { search, issuer },
       { cursor: after },
     )
     const orders = failing.map(({ order, record }) => ({
       ...describeOrder(order),
-      issuer: order.issuer,
       ...(record && { notAfter: toTime(record.notAfter) }),
     }))
     reply.header('cache-control', 'no-store')

@@ -91,7 +91,7 @@ t.test('with --profile client it is about client certificates', async (t) => {
     t.match(await run(get), { code: 0, err: '' })
     t.same(lookAt(dir, folder).names, [name])
     t.same(await run(get), { code: 0, out: '', err: '' }, 'nothing is due')
-    t.equal(JSON.parse((await run(['show', name, ...profile])).out).issuer, 'ca-client')
+    t.equal(JSON.parse((await run(['show', name, ...profile, '--json'])).out).issuer, 'ca-client')
   }
   t.match(await run(['show', 'a.test']), { code: 1, err: /CERT_NOT_FOUND/ })
   t.match(await run(['revoke', 'a.test', ...profile]), { code: 0 })
@@ -158,10 +158,11 @@ t.test('with --watch it waits for the service, and SIGTERM ends it', async (t) =
 
 t.test('list, show, renew, revoke, delete, order', async (t) => {
   const { run, service } = await stage(t)
-  t.same(JSON.parse((await run(['list'])).out), [])
+  t.equal((await run(['list', '--json'])).out, '')
   const { body } = await service.obtain('a.test')
-  t.match(JSON.parse((await run(['list'])).out), [{ domain: 'a.test', keyType: 'p256' }])
-  const { out } = await run(['show', 'a.test'])
+  const { out: listed } = await run(['list', '--json'])
+  t.match(JSON.parse(listed), { domain: 'a.test', keyType: 'p256' })
+  const { out } = await run(['show', 'a.test', '--json'])
   t.match(JSON.parse(out), { serialNumber: body.serialNumber, certificate: body.certificate })
   t.notMatch(out, /PRIVATE KEY/)
   t.equal((await run(['show', 'a.test', '--pem'])).out, body.certificate)
@@ -169,11 +170,11 @@ t.test('list, show, renew, revoke, delete, order', async (t) => {
     code: 1,
     err: /it is due at .*CERT_RENEW_TOO_SOON.*\nTry again/,
   })
-  const revoked = await run(['revoke', 'a.test', '--reason', 'superseded'])
+  const revoked = await run(['revoke', 'a.test', '--reason', 'superseded', '--json'])
   t.same(JSON.parse(revoked.out).serialNumbers, [body.serialNumber])
   t.match(await run(['revoke', 'a.test', '--reason', 'x']), { code: 2, err: /keyCompromise/ })
   await service.obtain('b.test')
-  const deleted = await run(['delete', 'b.test'])
+  const deleted = await run(['delete', 'b.test', '--json'])
   t.same(JSON.parse(deleted.out), { domain: 'b.test', unconfirmed: [] })
   t.match(await run(['show', 'b.test']), { code: 1, err: /CERT_NOT_FOUND/ })
   t.match(await run(['order', '7']), { code: 1, err: /CERT_ORDER_NOT_FOUND/ })
@@ -185,23 +186,26 @@ t.test('ca roll goes from one root to the next while clients are served', async 
   const get = ['get', 'a.test', '--out', dir]
   await run(get)
   const step = async (...words: string[]) => {
-    const { code, out, err } = await run(['ca', 'roll', ...words])
+    const { code, out, err } = await run(['ca', 'roll', ...words, '--json'])
     return code === 0 ? JSON.parse(out).stage : err
   }
   t.equal(await step('status'), 'none')
   t.equal(await step('begin'), 'begun')
-  t.match(await step('begin'), /CERT_ROLL_REFUSED.*\n.*ca roll status(?!.*--now)/)
-  t.match(await step('use'), /CERT_ROLL_REFUSED.*\n.*--now/)
-  t.equal(await step('use', '--now'), 'used', 'the client trusts the old root')
+  t.match(await step('begin'), /CERT_ROLL_REFUSED.*\n.*ca roll status(?!.*--force)/)
+  t.match(await step('use'), /CERT_ROLL_REFUSED.*\n.*--force/)
+  t.equal(await step('use', '--force'), 'used', 'the client trusts the old root')
   t.equal(await step('back'), 'begun')
-  t.equal(await step('use', '--now'), 'used')
+  t.equal(await step('use', '--force'), 'used')
   const refusal = await step('finish')
   t.match(refusal, /certificates below the old root are in force.*a\.test/)
   const command = /`gatehouse-certs (renew --under \w+)`/.exec(refusal)?.[1]?.split(' ') ?? []
-  const { out } = await run([...command, '--spread', '7d', '--dry-run'])
+  const { out } = await run([...command, '--spread', '7d', '--dry-run', '--json'])
   t.match(JSON.parse(out), { renewing: Number, asked: 0 }, 'it names the command to renew them')
   t.match(await run(['renew', '--under', 'AB:CD']), { code: 1, err: /CERT_NOT_FOUND/ })
-  t.match(await run(['renew', '--key-type', 'rsa1024']), { code: 2, err: /--key-type is one of/ })
+  t.match(await run(['renew', '--key-type', 'rsa1024']), {
+    code: 2,
+    err: /--key-type must be one of/,
+  })
   t.equal(await step('finish', '--force', '--forget-key'), 'finished')
   t.match(await run([...get]), { code: 0 })
 })
@@ -209,9 +213,9 @@ t.test('ca roll goes from one root to the next while clients are served', async 
 t.test('probe says what is served, and get --probe looks after it', async (t) => {
   const { run, dir } = await stage(t)
   const port = await freePort()
-  const probe = await run(['probe', `127.0.0.1:${port}`])
+  const probe = await run(['probe', `127.0.0.1:${port}`, '--json'])
   t.match(probe, { code: 1, err: '' })
-  t.match(JSON.parse(probe.out), [{ address: '127.0.0.1', problems: [/cannot be reached/] }])
+  t.match(JSON.parse(probe.out), { address: '127.0.0.1', problems: [/cannot be reached/] })
   t.match(await run(['probe', 'localhost:1', '--protocol', 'http']), {
     code: 2,
     err: /protocols are/,

@@ -295,7 +295,7 @@ export const certificatePages = (said: string, lang: Language = 'en'): Record<st
       { lang, visitor: ada(said) },
       {
         ...{ domain: said, names, issuer: said, obstacles: [said] },
-        order: { id: said, status: 'failed', step: said, since: '', names },
+        order: { id: said, status: 'failed', step: said, since: '', names, issuer: said },
         proofs: [{ name: said, challenge: 'dns-01', status: 'failed', detail: said }],
         budgets: [{ limit: 'names', subject: said, left: 1, count: 2, per: said }],
       },

@@ -124,7 +124,7 @@ t.test('a root rolls under load', { skip, timeout: 900_000 }, async (t) => {
   }
   const renewAll = async (root: Root) => {
     // Not those of clients, which would be renewed some time later, by the clock of then.
-    await certs('renew', '--issued-by', 'ca')
+    await certs('renew', '--issuer', 'ca')
     for (const server of servers)
       await change(server, root, async () => {
         await certs('renew', server.host).catch(allowing(/CERT_RENEW_TOO_SOON/))
@@ -165,7 +165,7 @@ t.test('a root rolls under load', { skip, timeout: 900_000 }, async (t) => {
 
   await t.rejects(roll('use'), { message: /CERT_ROLL_REFUSED/ }, 'B signs after some weeks')
   load.enter('B signs')
-  await change(service, 'B', () => roll('use', '--now'))
+  await change(service, 'B', () => roll('use', '--force'))
   pairs.set('B', await getPair(gatehouse, AGENTS[1]))
   await load.passRound()
   load.enter('renewed below B')

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { parseHostPort } from '@gatehouse/net'
-import { localHost, UsageError } from '@gatehouse/service-kit/program'
+import { localHost, readChoice, UsageError } from '@gatehouse/service-kit/program'
 import { PROXIES, PROXY_NAMES, type ProxyName } from '@gatehouse/service-kit/proxies'
 import type { FastifyInstance } from 'fastify'
 import type { AppDeps } from '../app.ts'
@@ -14,14 +14,13 @@ import { createMcpClient } from '../doctor/mcp-client.ts'
 import { remedyFor } from '../doctor/remedies.ts'
 import { examineResources } from '../doctor/resource.ts'
 import { examineSignOut } from '../doctor/sign-out.ts'
-import type { Portal } from '../portal/portals.ts'
 import { endSessions } from '../session/ends.ts'
 import type { Session } from '../session/session.ts'
 import type { SiteHost } from '../sites.ts'
 import { appCookieName } from '../web/cookies.ts'
 import type { Realm } from '../web/realm.ts'
 import { operator, startAside } from './aside.ts'
-import { KEY, readPerson } from './person.ts'
+import { KEY, onePortal, readPerson } from './person.ts'
 
 type Option = 'portal' | 'proxy' | 'resolve' | 'ca' | 'as' | 'tool'
 
@@ -69,10 +68,10 @@ async function examineHost(
   options: DoctorOptions,
   { app, url, ask, resources }: Doctor,
 ): Promise<string> {
-  const proxy = readProxy(options.proxy)
+  const proxy = readChoice('--proxy', options.proxy, PROXY_NAMES)
   const siteHost = findSite(app, url)
   const { site } = siteHost
-  const portal = findPortal(app, options.portal)
+  const portal = onePortal(app.portals.values(), options.portal)
   const { programs } = portal.gate
   const resourceFindings = await Array.fromAsync(examineResources(portal.gate, url, ask))
   // There may be nothing else at the host.
@@ -135,13 +134,6 @@ function findSite({ sites }: FastifyInstance, { host }: URL): SiteHost {
   throw new UsageError(`${host} is not an app on one of the configured domains`)
 }
 
-function findPortal({ portals }: FastifyInstance, name: string | undefined): Portal {
-  const [first] = portals.values()
-  const portal = name === undefined ? first : portals.get(name)
-  if (portal && (name !== undefined || portals.size === 1)) return portal
-  throw new UsageError(`--portal must be one of ${[...portals.keys()].join(', ')}`)
-}
-
 /** The cookie of a session at an app, and what a check of it answers. */
 async function signInAside(
   app: FastifyInstance,
@@ -189,12 +181,6 @@ function readAddress(text: string | undefined): ClientOptions['address'] {
   const parsed = parseHostPort(text)
   if (parsed) return { host: parsed.host.name, port: parsed.port }
   throw new UsageError('--resolve must be an address, such as 127.0.0.1 or 127.0.0.1:8443')
-}
-
-function readProxy(name: string | undefined): ProxyName | undefined {
-  const proxy = PROXY_NAMES.find((proxyName) => proxyName === name)
-  if (name === undefined || proxy) return proxy
-  throw new UsageError(`--proxy must be one of ${PROXY_NAMES.join(', ')}`)
 }
 
 /** The proxy, by the routes of its checks, a header that no other one sends, or the header Server. */

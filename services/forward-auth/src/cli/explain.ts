@@ -21,7 +21,7 @@ import { ERRORS, type FwaError, STATUS_OF } from '../errors.ts'
 import { callOf, readMessage } from '../mcp-proxy/message.ts'
 import { createAdmission } from '../portal/portals.ts'
 import { createSites, type Sites, sitesOf } from '../sites.ts'
-import { KEY, readPerson } from './person.ts'
+import { KEY, onePortal, readPerson } from './person.ts'
 
 type Option =
   | 'path'
@@ -62,7 +62,7 @@ export async function explain(
   now: number,
 ): Promise<string> {
   const { from, server } = options
-  const portal = portalOf(config, options.portal)
+  const portal = onePortal(config.portals, options.portal)
   if (from !== undefined && !isIp(from)) throw new UsageError(`--from is no IP address: ${from}`)
   const log = createLogger({ name: 'explain', level: 'silent', format: 'json' })
   const gate = new Gate(portal, { now: () => now, elapsed: () => performance.now(), log })
@@ -195,15 +195,6 @@ function readRequest(options: ExplainOptions) {
     'x-forwarded-uri': path.replaceAll(/[^!-~]/gu, encodeURIComponent),
   }
   return { title: `${method} ${scheme}://${host}${path}${call}`, headers }
-}
-
-function portalOf({ portals }: ForwardAuthConfig, name: string | undefined): PortalConfig {
-  const names = portals.map((portal) => portal.name).join(', ')
-  if (name === undefined && portals.length > 1)
-    throw new UsageError(`explain needs --portal, one of: ${names}`)
-  const portal = portals.find((candidate) => name === undefined || candidate.name === name)
-  if (portal) return portal
-  throw new UsageError(`there is no portal ${name}, only: ${names}`)
 }
 
 function queryOf({ policy, if: condition }: ExplainOptions): string {

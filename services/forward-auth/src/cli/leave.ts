@@ -1,6 +1,5 @@
 import type { Profile } from '@gatehouse/profile'
-import { suggest } from '@gatehouse/service-kit/config'
-import { escaped, printable } from '@gatehouse/service-kit/program'
+import { escaped, hintAt, printable } from '@gatehouse/service-kit/program'
 import type { FastifyInstance } from 'fastify'
 import { stringify } from 'yaml'
 import { findAgents, findSessions } from '../account/find.ts'
@@ -24,7 +23,7 @@ type Person = Pick<Profile, 'provider' | 'id'>
 export async function leave(
   config: ForwardAuthConfig,
   text: string,
-  { yes = false, asJson }: { readonly yes?: boolean; readonly asJson: boolean },
+  { yes = false, json }: { readonly yes?: boolean; readonly json?: boolean },
 ): Promise<string> {
   const app = await startAside(config)
   await using resources = new AsyncDisposableStack()
@@ -43,7 +42,7 @@ export async function leave(
     ...{ dryRun: !yes, found, ended: await readEnds(config, label) },
     remains: remainsOf(config, person),
   }
-  return asJson ? `${JSON.stringify(proof, null, 2)}\n` : escaped(stringify(proof))
+  return json ? `${JSON.stringify(proof)}\n` : escaped(stringify(proof))
 }
 
 /** Finds the person who is called so, who may have nothing any more. @throws Error if there is none, or several */
@@ -71,9 +70,7 @@ function selectOne(
   if (person && others.length === 0) return person
   const labels = [...people.keys()].join(' or ')
   if (person) throw new Error(printable(`${text} may be ${labels}: name one of them`))
-  const near = suggest(text, names)
-  const hint = near === undefined ? '' : `; did you mean ${near}?`
-  throw new Error(printable(`nobody has signed in who is called ${text}${hint}`))
+  throw new Error(printable(`nobody has signed in who is called ${text}${hintAt(text, names)}`))
 }
 
 async function findAt(app: FastifyInstance, portal: Portal, person: Person) {

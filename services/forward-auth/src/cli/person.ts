@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { type ProviderConfig, profileOf } from '@gatehouse/identity-providers'
 import { isObject, parseJson } from '@gatehouse/net'
 import type { Claims, Profile } from '@gatehouse/profile'
-import { UsageError } from '@gatehouse/service-kit/program'
+import { hintAt, UsageError } from '@gatehouse/service-kit/program'
 
 /** The beginning of the names of API keys. */
 export const KEY = 'psk:'
@@ -24,4 +24,16 @@ export async function readPerson(
   const claims = parseJson(await readFile(file, 'utf8'))
   if (provider && isObject(claims)) return profileOf(provider, { ...defaults, ...claims })
   throw new UsageError(`${file} holds no JSON object of claims`)
+}
+
+/** The portal that an option names, or the only one. @throws UsageError */
+export function onePortal<P extends { readonly name: string }>(
+  portals: Iterable<P>,
+  name: string | undefined,
+): P {
+  const list = [...portals]
+  const [portal, other] = list.filter((each) => name === undefined || each.name === name)
+  if (portal && !other) return portal
+  const names = list.map((each) => each.name)
+  throw new UsageError(`--portal must be one of ${names.join(', ')}${hintAt(name ?? '', names)}`)
 }

@@ -1,5 +1,7 @@
 import { systemClock } from '@gatehouse/service-kit/clock'
 import {
+  COMMON_OPTIONS,
+  readTime,
   type ServiceCommand,
   type ServiceProgram,
   UsageError,
@@ -47,22 +49,26 @@ const migrateFrom = (
 })
 
 /** Lists the audit trail: of the hour before `--at`, as refusals that repeat are one row, else since a time. */
-const listTrail: (as?: 'story') => Command['run'] =
-  (as) =>
-  async ({ config, options, progress, process: { stdout } }) => {
-    const { since = '24h', at: moment, until = moment, json, config: _, ...selected } = options
+const listTrail: (asStory: boolean) => Command['run'] =
+  (asStory) =>
+  async ({ config, options, progress }) => {
+    const { since = '24h', at: moment, until = moment, config: _, ...query } = options
     const { storage } = (await config()).value
-    const { listAudit, readTime } = await import('./audit.ts')
+    const { listAudit } = await import('./audit.ts')
     const { readAudit } = await import('../store/open.ts')
     progress.say('reading the audit trail')
     const time = (name: string, text: string) => readTime(name, text, systemClock.now())
     const start = moment === undefined ? time('--since', since) : time('--at', moment) - 3_600_000
     const end = until && time('--until', until) + (moment === undefined ? 0 : 300_000)
-    const rows = readAudit(storage, start, end)
-    return listAudit({ rows, ...selected, as: as ?? (json || !stdout.isTTY ? 'json' : 'table') })
+    return listAudit({ rows: readAudit(storage, start, end), ...query, asStory })
   }
 
-const PERSON_NAMES = 'an e-mail address, user name, full name, ada, or corp:ada'
+const PORTAL = { '--portal NAME': 'the portal' }
+const PERSON = { '--person WHO': 'e-mail address, user name, full name, ada, or corp:ada' }
+const REQUEST = { '--request ID': 'the request whose ID the page of an error shows' }
+const HOST = 'the host of the app'
+const TOOL = 'the tool that is called by MCP'
+const CLAIMS = 'a person, by a file with their claims: ada.json, or corp:ada.json of this provider'
 const dockerReader: Command = {
   usage: 'docker-reader DOMAIN [HOST...]',
   group: 'Run:',
@@ -75,57 +81,58 @@ const dockerReader: Command = {
 const audit: Command = {
   ...LOOK,
   usage: 'audit',
-  summary: 'list who signed in and out, who was refused, and what programs called',
+  summary: 'list who signed in and out, who was refused, and what programs called, the newest last',
   options: {
-    '--since TIME': 'the first time: 7d before now, 10:03, or 2030-01-31T10:03 (default 24h)',
-    '--until TIME': 'the time after the last one (default: now)',
-    '--portal NAME': 'events of this portal',
+    ...COMMON_OPTIONS.since,
+    ...COMMON_OPTIONS.until,
+    ...PORTAL,
     '--event NAME': 'events of this kind, such as access-refused',
-    '--host HOST': 'events at this host',
-    '--person WHO': `events of this person: ${PERSON_NAMES}`,
-    '--request ID': 'the event of this request, whose ID its page shows',
-    '--tool PATTERN': 'calls of these MCP tools, resources, prompts or methods: * is any text',
-    '--client TEXT': 'calls of this client: its ID, or the host of that',
-    '--json': 'JSON lines, as when the output is not a terminal',
+    '--host HOST': HOST,
+    ...PERSON,
+    ...REQUEST,
+    '--tool NAME': `${TOOL}; also a resource, prompt or method, and * is any text`,
+    '--client ID': 'the client of agents; also its host',
+    ...COMMON_OPTIONS.json,
   },
   examples: [
     'gatehouse-auth audit --since 7d --person corp:ada',
     "gatehouse-auth audit --since 7d --person ada --tool 'delete*'",
   ],
-  run: listTrail(),
+  run: listTrail(false),
 }
 
 const why: Command = {
   ...LOOK,
   usage: 'why',
-  summary: 'say why people were refused, or who ended their sessions',
+  summary: 'say why people were refused, or who ended their sessions, the newest last',
   options: {
-    '--person WHO': PERSON_NAMES,
+    ...PERSON,
     '--at TIME': 'about when: 10:03, or 2030-01-31T10:03 (default: the last 24 hours)',
-    '--host HOST': 'the host of the app',
-    '--request ID': 'the request ID of the page that they saw',
+    '--host HOST': HOST,
+    ...REQUEST,
+    ...COMMON_OPTIONS.json,
   },
   examples: ['gatehouse-auth why --person bob@example.com --at 10:03'],
-  run: listTrail('story'),
+  run: listTrail(true),
 }
 
 const sessions: Command = {
   ...LOOK,
   usage: 'sessions',
-  summary: 'list who is signed in, or what a client may do for them, and end that',
+  summary: 'list who is signed in, or what a client may do for them, the newest last, and end that',
   options: {
-    '--portal NAME': 'sessions of this portal',
-    '--person WHO': 'sessions of this person: an e-mail address, ada, or corp:ada',
-    '--client ID': 'what this client of agents has, in place of the sessions of people',
-    '--end': 'end the sessions of that person, or what that client has, after listing them',
-    '--json': 'JSON lines, as when the output is not a terminal',
+    ...PORTAL,
+    ...PERSON,
+    '--client ID': 'the client of agents; what it has, in place of the sessions of people',
+    '--end': 'end what is named; it is listed before',
+    ...COMMON_OPTIONS.json,
   },
   examples: ['gatehouse-auth sessions --person ada@example.com --end'],
-  async run({ config, options, progress, process: { stdout } }) {
+  async run({ config, options, progress }) {
     const { value } = await config()
     progress.say('reading the sessions')
     const { listSessions } = await import('./sessions.ts')
-    return listSessions(value, { ...options, asJson: options.json || !stdout.isTTY })
+    return listSessions(value, options)
   },
 }
 
@@ -135,14 +142,14 @@ const leave: Command = {
   summary: 'end what a person has who leaves, and name what has to be ended elsewhere',
   options: {
     '--yes': 'do it; without it, say what would be ended',
-    '--json': 'print JSON, as when the output is not a terminal',
+    ...COMMON_OPTIONS.json,
   },
   examples: ['gatehouse-auth leave ada@example.com --yes --json > ada.json'],
-  async run({ config, words: [person = ''], options, progress, process: { stdout } }) {
+  async run({ config, words: [person = ''], options, progress }) {
     const { value } = await config()
     progress.say('reading the sessions and the audit trail')
     const { leave } = await import('./leave.ts')
-    return leave(value, person, { ...options, asJson: options.json || !stdout.isTTY })
+    return leave(value, person, options)
   },
 }
 
@@ -151,18 +158,17 @@ const explain: Command = {
   usage: 'explain',
   summary: 'say what a check decides about a request, and why',
   options: {
-    '--host HOST': 'the host of the app, behind http:// if it is asked without TLS',
+    '--host HOST': `${HOST}; behind http:// if it is asked without TLS`,
     '--path PATH': 'path and query (default /)',
     '--method NAME': 'the method (default GET)',
-    '--tool NAME': 'the tool that is called by MCP',
+    '--tool NAME': TOOL,
     '--server URL': 'in place of one tool, all that this MCP server lists',
     '--arguments JSON': 'its arguments, at a resource with an `upstream`',
     '--from ADDRESS': 'the address of the client',
-    '--portal NAME': 'the portal to ask',
+    ...PORTAL,
     '--policy NAME': 'the policy that the proxy names',
     '--if CONDITION': 'the condition that the proxy gives',
-    '--as WHO':
-      'a file with the claims of a person: ada.json, or corp:ada.json of this provider; or a key: psk:reader (default: nobody)',
+    '--as WHO': `${CLAIMS}; or a key: psk:reader (default: nobody)`,
   },
   examples: ['gatehouse-auth explain --host app.example.com --policy admins --as ada.json'],
   async run({ config, options }) {
@@ -178,15 +184,13 @@ const doctor: Command = {
   usage: 'doctor URL',
   summary: 'ask an app through its proxy, and name what is wrong with the proxy',
   options: {
-    '--portal NAME': 'the portal to ask',
+    ...PORTAL,
     '--proxy NAME': `${CHOICE.format(PROXY_NAMES)}, if it is not recognized`,
     '--resolve ADDR': 'connect to this address, such as 127.0.0.1:8443',
-    '--ca FILE': 'CA certificates of the proxy, in PEM',
+    '--ca FILE': 'roots to trust, in PEM (default: those of the system)',
     '--insecure': 'accept any certificate of the proxy',
-    '--as FILE':
-      'sign in with the claims of a person: ada.json, or corp:ada.json; the app has to answer with the headers of its request',
-    '--tool NAME':
-      'ask the MCP server at URL itself whether it runs this tool when headers name another: a harmless one without arguments',
+    '--as WHO': `${CLAIMS}; the app has to answer with the headers of its request`,
+    '--tool NAME': `${TOOL}; asks the server at URL whether it runs this harmless one without arguments when headers name another`,
   },
   examples: ['gatehouse-auth doctor https://app.example.com'],
   async run({ config, progress, words: [url = ''], options }) {

@@ -1,6 +1,7 @@
+import { localTime } from '@gatehouse/service-kit/program'
 import { testFolder } from '@gatehouse/service-kit/testing'
 import t from 'tap'
-import { listAudit, readTime } from '../../src/cli/audit.ts'
+import { listAudit } from '../../src/cli/audit.ts'
 import { dayFilesIn, readRows } from '../../src/store/sqlite/day-files.ts'
 import type { StoredAuditRow } from '../../src/store/store.ts'
 
@@ -42,7 +43,7 @@ t.test('the rows that a query selects', async (t) => {
     const lines: StoredAuditRow[] = []
     for await (const line of listAudit({
       rows: readRows(folder, since, until),
-      as: 'json',
+      json: true,
       ...query,
     }))
       lines.push(JSON.parse(line))
@@ -93,7 +94,7 @@ t.test('the calls that a query selects', async (t) => {
   ]
   for (const [query, rows] of table) {
     const lines: unknown[] = []
-    for await (const line of listAudit({ rows: readRows(folder, 0), as: 'json', ...query }))
+    for await (const line of listAudit({ rows: readRows(folder, 0), json: true, ...query }))
       lines.push(JSON.parse(line))
     t.strictSame(lines, JSON.parse(JSON.stringify(rows)), JSON.stringify(query))
   }
@@ -108,42 +109,57 @@ t.test('a table for people', async (t) => {
   ]
   await filesIn(folder).append([...ROWS.slice(1), ...CALLS, ...calls, odd])
   let text = ''
-  for await (const line of listAudit({ rows: readRows(folder, 0), as: 'table' })) text += line
-  t.equal(
-    text,
-    `\
-TIME                  EVENT            PORTAL  PERSON                            HOST                CLIENT           TOOL, CODE, REASON
-2030-01-10T10:00:00Z  sign-in          main    ada@example.com (corp:ada)        app.example.com     192.0.2.7        -
-2030-01-10T11:00:00Z  sign-in-failed   main    corp                              app.example.com     192.0.2.7        FWA_PROVIDER_UNREACHABLE
-2030-01-10T12:00:00Z  sign-out         other   google:ada                        app.example.com     192.0.2.7        -
-2030-01-10T12:00:00Z  program-passed   main    corp:ada                          app.example.com     agent.example:8443  delete_repo
-2030-01-10T12:00:00Z  program-passed   main    corp:ada                          app.example.com     agent.example:8443  read_file x12
-2030-01-10T12:00:00Z  access-refused   main    corp:ada                          app.example.com     agent.example:8443  delete_file FWA_TOOL_REFUSED x3
-2030-01-10T12:00:00Z  program-passed   main    corp:ada                          *                   agent.example:8443  *
-2030-01-10T12:00:00Z  program-passed   main    corp:bob                          app.example.com     spa              delete_file
-2030-01-10T12:00:00Z  program-passed   main    psk:ci                            app.example.com     192.0.2.7        -
-2030-01-10T12:00:00Z  program-passed   main    *                                 *                   *                *
-2030-01-10T12:00:00Z  call-allowed     main    corp:ada                          app.example.com     agent.example:8443  pay by Eve (corp:eve)
-2030-01-10T12:00:00Z  tool-called      main    corp:ada                          app.example.com     agent.example:8443  pay ran in 12 ms
-2030-01-10T13:00:00Z  sign-in          main    corp:\\u001b[2J\\u202e x            ${'h'.repeat(40)}  192.0.2.7        -
-`,
+  for await (const line of listAudit({ rows: readRows(folder, 0) })) text += line
+  const [head = '', ...lines] = text.trimEnd().split('\n')
+  t.match(head, /^TIME +EVENT +PERSON +HOST +CLIENT +FROM +PORTAL +DETAILS$/)
+  const begins = ['TIME', 'EVENT', 'PERSON', 'HOST', 'CLIENT', 'FROM', 'PORTAL', 'DETAILS'].map(
+    (title) => head.indexOf(title),
   )
+  const cells = lines.map((line) =>
+    begins.map((begin, i) => line.slice(begin, begins[i + 1]).trim()),
+  )
+  const [agent, address] = ['agent.example:8443', '192.0.2.7']
+  const app = 'app.example.com'
+  const time = (hours: number) => localTime(new Date(NOON + hours * HOUR).toISOString())
+  t.strictSame(cells, [
+    [time(-2), 'sign-in', 'ada@example.com (corp:ada)', app, '', address, 'main', ''],
+    [time(-1), 'sign-in-failed', 'corp', app, '', address, 'main', 'FWA_PROVIDER_UNREACHABLE'],
+    [time(0), 'sign-out', 'google:ada', app, '', address, 'other', ''],
+    [time(0), 'program-passed', 'corp:ada', app, agent, address, 'main', 'delete_repo'],
+    [time(0), 'program-passed', 'corp:ada', app, agent, address, 'main', 'read_file x12'],
+    [
+      time(0),
+      'access-refused',
+      'corp:ada',
+      app,
+      agent,
+      address,
+      'main',
+      'delete_file FWA_TOOL_REFUSED x3',
+    ],
+    [time(0), 'program-passed', 'corp:ada', '*', agent, '*', 'main', '*'],
+    [time(0), 'program-passed', 'corp:bob', app, 'spa', address, 'main', 'delete_file'],
+    [time(0), 'program-passed', 'psk:ci', app, '', address, 'main', ''],
+    [time(0), 'program-passed', '*', '*', '*', address, 'main', '*'],
+    [time(0), 'call-allowed', 'corp:ada', app, agent, address, 'main', 'pay by Eve (corp:eve)'],
+    [time(0), 'tool-called', 'corp:ada', app, agent, address, 'main', 'pay ran in 12 ms'],
+    [time(1), 'sign-in', 'corp:\\u001b[2J\\u202e x', 'h'.repeat(40), '', address, 'main', ''],
+  ])
 })
 
-t.test('times, of this machine if they name no zone', async (t) => {
-  const local = (hours: number, minutes: number, date = 10) =>
-    new Date(2030, 0, date, hours, minutes).getTime()
-  const noon = local(12, 0)
-  for (const [text, time] of [
-    ['24h', noon - 24 * HOUR],
-    ['7d', noon - 168 * HOUR],
-    ['10:03', local(10, 3)],
-    ['12:03', local(12, 3, 9)],
-    ['2030-01-10', local(0, 0)],
-    ['2030-01-09T10:03', local(10, 3, 9)],
-    ['2030-01-09T10:03:00Z', Date.UTC(2030, 0, 9, 10, 3)],
-  ] as const)
-    t.equal(readTime('--at', text, noon), time, text)
-  for (const text of ['', '24', 'yesterday', '-1h', '1w', '24:00', '10:60', '2030-13-01', '10:3'])
-    t.throws(() => readTime('--at', text, noon), { message: /^--at must be a time/ }, text)
+t.test('a person of whom nothing is told is answered with the nearest', async (t) => {
+  const folder = testFolder(t)
+  await filesIn(folder).append(ROWS)
+  const list = (query: Query) => Array.fromAsync(listAudit({ rows: readRows(folder, 0), ...query }))
+  for (const [person, nearest] of [
+    ['ada@exmaple.com', 'ada@example.com'],
+    ['corp:adx', 'corp:ada'],
+    ['Lovlace', 'lovelace'],
+  ] as const) {
+    const message = `the audit trail has nothing of that time about ${person}; did you mean ${nearest}?`
+    await t.rejects(list({ person }), { message })
+  }
+  const message = 'the audit trail has nothing of that time about ada@example.com'
+  await t.rejects(list({ person: 'ada@example.com', host: 'none' }), { message })
+  t.match(await list({ host: 'none' }), [/^Nothing is listed: /])
 })

@@ -410,7 +410,7 @@ t.test('what cannot be asked', async (t) => {
     [{ path: 'x' }, /--path must begin with/],
     [{ method: 'FOO BAR' }, /^--method is no method: FOO BAR$/],
     [{ from: '10.0.0.0/8' }, /--from is no IP address/],
-    [{ portal: 'nope' }, /there is no portal nope, only: main/],
+    [{ portal: 'nope' }, /--portal must be one of main$/],
     [{ policy: 'a', if: 'true' }, /give --policy or --if/],
     [{ as: 'psk:nope' }, /the portal main has no key nope/],
     [{ as: '/dev/null' }, /holds no JSON object of claims/],

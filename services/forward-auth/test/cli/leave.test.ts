@@ -52,7 +52,7 @@ async function start(t: Test, storage?: string) {
   const consent = { until: Date.now() + HOUR, mac: 'x' }
   await authStore.giveConsent({ ...consent, key: 'a', person: personAt('main') })
   const run = async (person: string, yes = false) =>
-    JSON.parse(await leave(config, person, { yes, asJson: true }))
+    JSON.parse(await leave(config, person, { yes, json: true }))
   const passing = async () => {
     await authStore.catchUp()
     const { elsewhere, ...others } = cookies
@@ -154,7 +154,7 @@ t.test('the names of a person', async (t) => {
 
 t.test('a proof to read', async (t) => {
   const { config } = await start(t)
-  const text = await leave(config, 'ada', { asJson: false })
+  const text = await leave(config, 'ada', { json: false })
   t.match(text, /^person: corp:ada\ntime: /)
   t.match(parse(text), { dryRun: true, found: [{ portal: 'main' }, { portal: 'other' }] })
 })

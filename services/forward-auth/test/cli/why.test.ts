@@ -1,3 +1,4 @@
+import { localTime } from '@gatehouse/service-kit/program'
 import t, { type Test } from 'tap'
 import { expectWarnings } from '../../../../scripts/test/quiet.ts'
 import { listAudit } from '../../src/cli/audit.ts'
@@ -53,7 +54,7 @@ async function start(t: Test) {
     const told: string[] = []
     for await (const text of listAudit({
       rows: app.authStore.audit.rows(0),
-      as: 'story',
+      asStory: true,
       ...query,
     }))
       told.push(text)
@@ -158,7 +159,7 @@ t.test('any name of a person leads to their refusals, and to nobody else', async
   const whole = await why({ person: MAIL })
   t.equal(
     whole.replace(/request [\w-]+/, 'request ID').replace(/FWA_FORBIDDEN: .*/, 'FWA_FORBIDDEN'),
-    `2030-01-01T00:00:00Z  access-refused: bob@example.com (corp:8f3c2d1e)
+    `${localTime('2030-01-01T00:00:00Z')}  access-refused: bob@example.com (corp:8f3c2d1e)
   at app.example.com by GET /reset/*/page from 203.0.113.7
   refused by policy admin, because this is not true: Group("admin")
   groups: staff
@@ -200,7 +201,7 @@ t.test('groups are told whole, and how many there are', async (t) => {
   ]
   for (const [i, [groups, told]] of table.entries()) {
     await ask({ claims: { sub: `${i}`, groups }, headers: to(APP, '/closed/') })
-    const row = JSON.parse(await why({ person: `corp:${i}`, as: 'json' }))
+    const row = JSON.parse(await why({ person: `corp:${i}`, json: true }))
     t.strictSame(row.groups.split(', '), told)
   }
   const story = await why({ person: 'corp:0' })

@@ -118,7 +118,7 @@ t.test('audit: lists the rows, and ends early for a reader that has enough', asy
   await makeFolder(folder)
   const age = () => ({ now: Date.now(), running: 0 })
   await dayFilesIn(auditFolder({ path: folder }), age).append(rows)
-  const { code, stdout } = await run(t, 'audit', '--config', file)
+  const { code, stdout } = await run(t, 'audit', '--json', '--config', file)
   t.equal(code, 0)
   t.same(
     stdout
@@ -127,7 +127,17 @@ t.test('audit: lists the rows, and ends early for a reader that has enough', asy
       .map((line) => JSON.parse(line)),
     rows,
   )
-  const one = await run(t, 'audit', '--config', file, '--person', 'corp:7', '--portal', 'main')
+  const one = await run(
+    t,
+    'audit',
+    '--json',
+    '--config',
+    file,
+    '--person',
+    'corp:7',
+    '--portal',
+    'main',
+  )
   t.same(JSON.parse(one.stdout), rows[7])
   const call = { ...row, event: 'program-passed', time: new Date().toISOString() } as const
   const calls = ['delete_repo', 'read_repo'].map((tool) => {
@@ -135,7 +145,7 @@ t.test('audit: lists the rows, and ends early for a reader that has enough', asy
   })
   await dayFilesIn(auditFolder({ path: folder }), age).append(calls)
   const query = ['--person', 'alice', '--tool', 'delete*', '--client', 'spa', '--since', '7d']
-  t.same(JSON.parse((await run(t, 'audit', '--config', file, ...query)).stdout), calls[0])
+  t.same(JSON.parse((await run(t, 'audit', '--json', '--config', file, ...query)).stdout), calls[0])
 
   const reader = start(t, ['audit', '--config', file])
   const exited = once(reader, 'exit')

@@ -72,7 +72,13 @@ storage: { url: "${server.url}" }`
   t.match(await again.ended, { code: 0, signal: null }, 'it ends in order')
 
   // The rows of the audit trail are written behind the answers.
-  const [command = '', ...args] = [...programOf('forward-auth'), 'audit', '--config', config]
+  const [command = '', ...args] = [
+    ...programOf('forward-auth'),
+    'audit',
+    '--json',
+    '--config',
+    config,
+  ]
   const { stdout } = await run(process.execPath, [command, ...args])
   const rows = stdout
     .trim()
