@@ -12,6 +12,7 @@ import {
   startPeople,
 } from '../../../services/forward-auth/test/helpers/provider-session.ts'
 import { ROOT, readDocument } from '../markdown.ts'
+import { until } from '../until.ts'
 
 const MAIN = {
   'gatehouse-certs': join(ROOT, 'services/cert-service/src/main.ts'),
@@ -19,11 +20,14 @@ const MAIN = {
 }
 const KEY = 'key-of-the-operator-0123456789abcdef'
 
-/** Runs a program on a terminal, so that it prints what people see. */
+/** Runs a program on a terminal, so that it prints what people see, without the signs that it is busy. */
 const onTerminal = (main: string) =>
   `printf -v words ' %q' "$@"
-script -qec "stty cols 160; exec '${process.execPath}' --conditions=@gatehouse/source '${main}'$words" /dev/null < /dev/null | tr -d '\\r'
-exit "\${PIPESTATUS[0]}"`
+errors=$(mktemp)
+script -qec "stty cols 160; exec '${process.execPath}' --conditions=@gatehouse/source '${main}'$words 2>$errors" /dev/null < /dev/null | tr -d '\\r'
+status=\${PIPESTATUS[0]}
+cat "$errors"; rm "$errors"
+exit $status`
 
 /** What systemd does of it, for the unit of a service. */
 const SYSTEMCTL = `program=gatehouse-auth; [ "$2" = gatehouse-cert-service ] && program=gatehouse-certs
@@ -177,7 +181,9 @@ storage: { path: /var/lib/gatehouse/forward-auth }`),
     t.equal((await checkAt(server.auth, alice)).status, 200, 'who is signed in goes on')
     delete people.hostility['/.well-known/openid-configuration']
     people.resume()
-    await people.signIn(server.auth, 'bob')
+    // The provider is asked again once a second at most.
+    const signIn = () => people.signIn(server.auth, 'bob')
+    await until(() => signIn().then(Boolean, () => false))
   }
   await follow(t, 'provider-away.md', server, { 3: isBack })
 })
