@@ -59,7 +59,7 @@ export const acmeAccounts: ClientCommand = async function* (_, options, io) {
   if (ids && end) return yield* endAccounts(ids, options, io)
   await using service = open(options, io)
   const accounts = await Array.fromAsync(service.acmeAccounts())
-  const shown = accounts.filter(({ id }) => !ids || ids.includes(id))
+  const shown = accounts.filter(({ id }) => !ids || ids.includes(id)).toReversed()
   yield* listing(shown, COLUMNS, options)
 }
 

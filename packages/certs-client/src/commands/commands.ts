@@ -117,7 +117,7 @@ const QUESTIONS: readonly QuestionSyntax[] = [
   {
     name: 'acmeAccounts',
     usage: 'acme-accounts',
-    summary: 'list the accounts of clients of ACME, end some, or take some over',
+    summary: 'list the accounts of clients of ACME, the newest last, end some, or take some over',
     options: {
       ...ACCOUNT,
       '--end': 'end what is named',

@@ -138,7 +138,7 @@ t.test('nothing is printed that a shell or a configuration would obey', async (t
 t.test('accounts are listed and ended', async (t) => {
   const { id, caller, thumbprint, status, createdAt } = ACCOUNT
   const unused = { ...{ id: '8', caller, thumbprint, status, createdAt }, client: null }
-  const { asked, print } = await stage(t, { accounts: [ACCOUNT, unused] })
+  const { asked, print } = await stage(t, { accounts: [unused, ACCOUNT] })
   const [created, used] = [localTime(createdAt), localTime(ACCOUNT.usedAt)]
   t.equal(
     await print(acmeAccounts, []),
