@@ -209,7 +209,7 @@ function facts({ lang, record, activity = [], now }: CertificateView): SafeHtml 
   const users = Array.from(actors, (actor) => html`<code>${actor}</code>`)
   return html`
     <dl class="main-facts">
-      ${fact(say(lang, isCurrent ? 'Expires' : 'Valid until'), moment(notAfter))}
+      ${fact(say(lang, notAfter > now ? 'Expires' : 'Expired'), moment(notAfter))}
       ${fact(say(lang, 'Next renewal'), isRenewed ? moment(renewAt, html`${clientText}${why}`) : html`<b>${say(lang, 'none planned')}</b>`)}
       ${fact(say(lang, 'Last fetched'), moment(record.fetchedAt))}
       ${users.length > 0 ? fact(say(lang, 'Fetched by'), html`${users}`) : ''}
@@ -241,12 +241,8 @@ function details({ lang, record }: CertificateView): SafeHtml {
 }
 
 function fingerprintFact(hex: string): SafeHtml {
-  return wideFact('SHA-256', html`<code class="copy">${fingerprintOf(hex)}</code>`)
-}
-
-/** Writes a fingerprint as OpenSSL does. */
-function fingerprintOf(hex: string): string {
-  return (hex.match(/../g) ?? []).join(':').toUpperCase()
+  const octets = hex.match(/../g) ?? []
+  return wideFact('SHA-256', html`<code class="copy">${octets.join(':').toUpperCase()}</code>`)
 }
 
 function chain({ lang, record, root }: CertificateView): SafeHtml {
@@ -332,10 +328,10 @@ function setupOf(origin: string, root: Uint8Array | undefined): string {
   const paste = `install -D -m 600 /dev/stdin ${KEY_FILE}   # paste an API key, then Ctrl-D`
   if (!root) return paste
   const sha256 = hash('sha256', root)
-  const check = `openssl x509 -in ${ROOT_FILE} -noout -fingerprint -sha256`
+  const digest = `openssl x509 -in ${ROOT_FILE} -outform der | openssl dgst -sha256`
   return [
     `curl -fsSk --create-dirs '${origin}/ca/root.pem?only=${sha256}' -o ${ROOT_FILE}`,
-    `${check} | grep ${fingerprintOf(sha256)} || rm ${ROOT_FILE}`,
+    `${digest} | grep ${sha256} || rm ${ROOT_FILE}`,
     paste,
   ].join('\n')
 }

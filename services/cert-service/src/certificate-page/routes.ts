@@ -63,7 +63,7 @@ export const certificatePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
     async (request, reply) => {
       const { visitor, params } = request
       const order = await findOrder(app, visitor, params.id)
-      const actions = actionsOf(app, visitor, order, ['dry-run', ...retryOf(order)])
+      const actions = actionsOf(app, visitor, order, [...retryOf(order), 'dry-run'])
       const now = app.clock.now()
       return sendPage(reply, 200, orderPage({ ...readerOf(request), order, actions, now }))
     },
@@ -100,7 +100,7 @@ async function showNameWithout(reply: FastifyReply, name: Subject): Promise<Fast
       order,
       now: server.clock.now(),
       activity: await readActivity(server, visitor, subject),
-      actions: actionsOf(server, visitor, subject, ['revoke', 'dry-run', ...retryOf(order)]),
+      actions: actionsOf(server, visitor, subject, [...retryOf(order), 'revoke', 'dry-run']),
     })
     return sendPage(reply, 200, page)
   }
@@ -138,8 +138,8 @@ async function showCertificate(reply: FastifyReply, record: Shown): Promise<Fast
     history,
     activity,
     actions: actionsOf(server, visitor, record, [
-      ...(record.isCurrent ? ACTIONS.filter((action) => !absent.includes(action)) : []),
       ...retryOf(order),
+      ...(record.isCurrent ? ACTIONS.filter((action) => !absent.includes(action)) : []),
     ]),
     root: server.ca.rootAbove(record),
     ownRoot: server.ca.root(),

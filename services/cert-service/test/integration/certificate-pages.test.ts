@@ -169,7 +169,7 @@ t.test('without script: look, revoke with a reason, read what was done', async (
   const { context, tab } = await openTab({ ...person, javaScriptEnabled: false })
   await tab.goto(`${origin}/`)
   await tab.locator('.list a', { hasText: 'withdrawn.example.com' }).click()
-  await tab.getByText('Served until').waitFor()
+  await tab.getByText('Expires', { exact: true }).waitFor()
   t.equal(await tab.getByRole('button', { name: /Copy/ }).count(), 0, 'no button without a use')
   await tab.getByText('Details, fingerprint and chain').click()
   const [download] = await Promise.all([
@@ -218,7 +218,8 @@ t.test(
       t.strictSame(reached, expected)
     }
     const tabs = (count: number) => Array.from({ length: count }, () => 'Tab')
-    await press(tabs(6), ['Certificates', 'Copy Names', 'Renew', 'Revoke', 'Delete', 'Dry run'])
+    await press(tabs(3), ['Gatehouse', 'Ada Lovelace', 'Sign out'])
+    await press(tabs(6), ['Certificates', 'Copy Names', 'Renew', 'Revoke', 'Delete', 'Check'])
     await tab.locator('summary', { hasText: 'Details, fingerprint' }).focus()
     await tab.keyboard.press('Enter')
     await press(tabs(4), [...['SHA-256', 'Copy SHA-256', 'Serial number', 'Copy Serial number']])
@@ -228,7 +229,7 @@ t.test(
     await tab.getByRole('link', { name: 'Delete' }).focus()
     await tab.keyboard.press('Enter')
     await tab.getByRole('heading', { name: 'Delete old.example.com?' }).waitFor()
-    await tab.keyboard.press('Tab')
+    await press(tabs(4), ['Gatehouse', 'Ada Lovelace', 'Sign out', 'Delete'])
     await tab.keyboard.press('Enter')
     await tab.getByRole('status').waitFor()
     t.match(await tab.getByRole('status').textContent(), 'old.example.com: deleted')
