@@ -18,7 +18,10 @@ const MAIN = {
   'gatehouse-certs': join(ROOT, 'services/cert-service/src/main.ts'),
   'gatehouse-auth': join(ROOT, 'services/forward-auth/src/main.ts'),
 }
-const KEY = 'key-of-the-operator-0123456789abcdef'
+const KEYS = {
+  admin: 'key-of-the-operator-0123456789abcdef',
+  web: 'key-that-leaks-0123456789abcdef',
+}
 
 /** Runs a program on a terminal, so that it prints what people see, without the signs that it is busy. */
 const onTerminal = (main: string) =>
@@ -51,7 +54,8 @@ async function startServer(t: Test) {
   })
   for (const path of ['var/cert-service/keys', 'var/forward-auth', 'backups'])
     mkdirSync(join(folder, path), { recursive: true })
-  writeFileSync(join(folder, 'etc/cert-service/keys/admin.key'), KEY, { mode: 0o600 })
+  for (const [name, value] of Object.entries(KEYS))
+    writeFileSync(join(folder, `etc/cert-service/keys/${name}.key`), value, { mode: 0o600 })
   const scripts: Record<string, string> = { systemctl: SYSTEMCTL, runuser: 'shift 3; exec "$@"' }
   for (const [program, main] of Object.entries(MAIN)) {
     scripts[program] = onTerminal(main)
@@ -79,7 +83,7 @@ async function startServer(t: Test) {
 
   /** Runs commands after those before, whose variables they have. */
   async function run(script: string): Promise<string> {
-    const keep = `export -p | grep -E '^export (GATEHOUSE_|new=|old=)' > ${folder}/variables || true`
+    const keep = `export -p | grep -E '^export (GATEHOUSE_|new=|old=|before=)' > ${folder}/variables || true`
     const whole = `cd ${folder}; . ./variables; ${here(script)}\n${keep}`
     const { stdout } = await promisify(execFile)('sh', ['-aeu', '-c', whole], { env })
     return stdout
@@ -97,6 +101,8 @@ const masked = (text: string) =>
     .replaceAll(/\b[0-9a-f]{64}\b/g, 'SHA-256')
     .replaceAll(/\b[0-9a-f]{32,40}\b/g, 'ID')
     .replaceAll(/\b\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?/g, 'TIME')
+    .replaceAll(/actor: .+/g, 'actor: USER')
+    .replaceAll(/ran: \d+/g, 'ran: MS')
     .replaceAll(/subject=CN ?= ?/g, 'subject=CN = ')
     .replaceAll(/[ \t]+/g, ' ')
     .trim()
@@ -131,7 +137,7 @@ async function startCertService(t: Test): Promise<Server> {
     server.here(`server: { port: ${server.ports.certs} }
 metrics: { enabled: false }
 storage: { path: /var/lib/gatehouse/cert-service/data, masterKeyFile: /var/lib/gatehouse/cert-service/keys/master.key }
-auth: { psk: { keys: [{ name: admin, keyFile: keys/admin.key }] } }
+auth: { psk: { keys: [{ name: admin, keyFile: keys/admin.key }, { name: web, keyFile: keys/web.key, domains: ['*.example.com'] }] } }
 certificates: [{ names: [app.example.com] }, { names: [shop.example.com] }]
 `),
   )
@@ -204,6 +210,40 @@ t.test('a longer grace lets those in who are out already, and those who are in s
   await gatehouse.reload(config('12h'))
   t.equal(await statusAfter(0), 200, 'with a longer one')
   t.equal(await statusAfter(60), 200, 'an hour later')
+})
+
+t.test('a key leaked', async (t) => {
+  const server = await startCertService(t)
+  await server.run(`export GATEHOUSE_KEY_FILE=/etc/gatehouse/cert-service/keys/web.key
+for name in api pay app; do gatehouse-certs get $name.example.com --out tls-$name; done
+export GATEHOUSE_KEY_FILE=/etc/gatehouse/cert-service/keys/admin.key`)
+  await follow(t, 'key-leaked.md', server)
+  const statusFor = (key: string) =>
+    server.run(`curl -sk -o /dev/null -w '%{http_code}' -H 'Authorization: APIKey ${key}' \
+https://localhost:7401/api/certificate/api.example.com`)
+  t.equal(await statusFor(KEYS.web), '401', 'the value that leaked is worth nothing')
+  t.equal(await statusFor(KEYS.admin), '200')
+})
+
+t.test('a person leaves', async (t) => {
+  const server = await startCertService(t)
+  await server.run('gatehouse-certs get alice@example.com --profile client --out tls')
+  const people = await startPeople(t)
+  const config = people.configOf(
+    '',
+    server.here(`server: { port: ${server.ports.auth} }
+metrics: { enabled: false }
+storage: { path: /var/lib/gatehouse/forward-auth }`),
+  )
+  writeFileSync(join(server.folder, 'etc/forward-auth/config.yaml'), config)
+  await server.run('systemctl start gatehouse-forward-auth')
+  const [alice, bob] = [await people.signIn(server.auth), await people.signIn(server.auth, 'bob')]
+  t.equal((await checkAt(server.auth, alice)).status, 200)
+  await follow(t, 'person-leaves.md', server)
+  t.not((await checkAt(server.auth, alice)).status, 200)
+  t.equal((await checkAt(server.auth, bob)).status, 200)
+  const proof = JSON.parse(readFileSync(join(server.folder, 'alice.json'), 'utf8'))
+  t.match(proof, { dryRun: false, found: [{ sessions: { length: 1 } }], ended: { length: 1 } })
 })
 
 t.test('every runbook has the same sections', async (t) => {

@@ -42,7 +42,7 @@ export async function leave(
     ...{ dryRun: !yes, found, ended: await readEnds(config, label) },
     remains: remainsOf(config, person),
   }
-  return json ? `${JSON.stringify(proof)}\n` : escaped(stringify(proof))
+  return json ? `${JSON.stringify(proof)}\n` : escaped(stringify(proof, { lineWidth: 0 }))
 }
 
 /** Finds the person who is called so, who may have nothing any more. @throws Error if there is none, or several */
@@ -102,14 +102,15 @@ async function readEnds({ storage }: ForwardAuthConfig, label: string) {
   return ends
 }
 
-/** Says what this service cannot end, and where that ends. */
-function remainsOf({ portals }: ForwardAuthConfig, { provider }: Person): readonly string[] {
+/** Says what this service cannot end, and how that ends. */
+function remainsOf({ portals }: ForwardAuthConfig, { provider }: Person) {
   const keys = portals.flatMap(({ callers }) => callers?.keys.map(({ name }) => name) ?? [])
-  return [
-    `the account at the provider ${provider}: with it they sign in again, so close it there`,
-    'sessions that apps keep themselves: end them in each app',
-    ...(keys.length > 0 ? [`API keys that they knew, of ${keys.join(', ')}: replace them`] : []),
-    'API keys of cert-service that they knew: gatehouse-certs incident key NAME',
-    'client certificates: gatehouse-certs revoke NAME --profile client --reason affiliationChanged',
-  ]
+  return {
+    [`account at ${provider}`]: 'close it there, as they can sign in again with it',
+    'sessions of apps': 'end them in each app',
+    ...(keys.length > 0 && { 'API keys': `replace those that they knew of ${keys.join(', ')}` }),
+    'API keys of cert-service': 'gatehouse-certs incident key NAME',
+    'client certificates':
+      'gatehouse-certs revoke NAME --profile client --reason affiliationChanged',
+  }
 }

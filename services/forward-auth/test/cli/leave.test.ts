@@ -87,7 +87,10 @@ for (const engine of ['a folder', 'PostgreSQL'])
       { portal: 'other', sessions: { length: 1 } },
     ])
     t.strictSame(dry.ended, [])
-    t.match(dry.remains.join('\n'), /account at the provider corp.*API keys.*backup.*incident key/s)
+    t.match(dry.remains, {
+      'account at corp': /close it there/,
+      'API keys': 'replace those that they knew of backup',
+    })
     t.strictSame(await passing(), [true, true, true, true], 'a dry run ends nothing')
 
     const done = await run('ada@example.com', true)
