@@ -1,10 +1,10 @@
 import { ACME_ERRORS, AcmeError, type AcmeErrorCode, outcomeOf } from '@gatehouse/acme'
 import { CLIENT_ISSUER, type OrderFailure, type OrderRecord } from '@gatehouse/cert-store/port'
-import { hasCode, TitledError, toTime } from '@gatehouse/net'
+import { hasCode, TitledError } from '@gatehouse/net'
 import { PkiError } from '@gatehouse/pki'
 import { type IssuanceErrorCode, IssueError } from './errors.ts'
 import type { Issuer } from './issuers/issuer.ts'
-import { backoff, DAY, earlyBackoff } from './times.ts'
+import { backoff, DAY, earlyBackoff, toTime } from './times.ts'
 
 /** Longest wait after a failure: one try a day does the CA no harm, and a certificate may be expiring. */
 const LONGEST_WAIT = DAY

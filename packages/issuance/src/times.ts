@@ -1,5 +1,3 @@
-import { toTime } from '@gatehouse/net'
-
 /** Clocks that are set differ by no more than this, in ms. */
 const CLOCK_SKEW = 60_000
 export const HOUR = 3_600_000
@@ -116,4 +114,9 @@ export function describeRenewal(record: Renewed) {
     ...describeTimes(record),
     ...(renewAt !== null && explanationUrl && { renewalExplanationUrl: explanationUrl }),
   }
+}
+
+/** RFC 3339 in UTC, to the second as in X.509. */
+export function toTime(time: number): string {
+  return `${new Date(time).toISOString().slice(0, 19)}Z`
 }

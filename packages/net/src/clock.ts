@@ -6,7 +6,7 @@ export interface Clock {
   setTimer(fn: () => void, ms: number): { cancel(): void }
 }
 
-/** RFC 3339 in UTC, to the second, as X.509 and logs have it. */
+/** RFC 3339 in UTC, to the second. */
 export function toTime(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`
 }

@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import type { RootHolder } from '@gatehouse/cert-store/port'
-import { DAY } from '@gatehouse/issuance/times'
-import { toTime } from '@gatehouse/net'
+import { DAY, toTime } from '@gatehouse/issuance/times'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 

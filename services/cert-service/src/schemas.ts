@@ -1,6 +1,6 @@
 import type { OrderRecord } from '@gatehouse/cert-store/port'
 import { MAX_NAMES } from '@gatehouse/issuance/request'
-import { toTime } from '@gatehouse/net'
+import { toTime } from '@gatehouse/issuance/times'
 import { KEY_TYPES, PROFILES } from '@gatehouse/pki'
 import { optional } from '@gatehouse/service-kit/config'
 import { ProblemSchema } from '@gatehouse/service-kit/http'

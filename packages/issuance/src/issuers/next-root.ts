@@ -1,6 +1,6 @@
-import { toTime } from '@gatehouse/net'
 import { type Authority, createRoot, loadAuthority, readConstraints } from '@gatehouse/pki'
 import { IssuanceError } from '../errors.ts'
+import { toTime } from '../times.ts'
 import { type AuthorityOptions, type StoredAuthority, YEAR } from './authority-rows.ts'
 
 /** What an operator brings to begin a roll, PEM. */

@@ -1,8 +1,7 @@
 import type { InForce, RollRecord } from '@gatehouse/cert-store/port'
-import { toTime } from '@gatehouse/net'
 import type { Authority } from '@gatehouse/pki'
 import { IssuanceError } from '../errors.ts'
-import { DAY } from '../times.ts'
+import { DAY, toTime } from '../times.ts'
 import { nameOf } from './next-root.ts'
 
 /** The time in which clients learn to trust the new root before it signs. */

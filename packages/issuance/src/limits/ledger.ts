@@ -1,9 +1,8 @@
 import type { Store, Usage } from '@gatehouse/cert-store/port'
-import { toTime } from '@gatehouse/net'
 import { durationText } from '@gatehouse/service-kit/config'
 import { IssuanceError } from '../errors.ts'
 import { directoryOf, type IssuerConfig } from '../options/issuers.ts'
-import { DAY, HOUR } from '../times.ts'
+import { DAY, HOUR, toTime } from '../times.ts'
 import { emptyAt, freeAt, left, take } from './bucket.ts'
 import {
   type CaLimits,

@@ -130,7 +130,10 @@ t.test('what a step waits for, unless it is forced', async (t) => {
       stepOf(roll, step as RollStep, { ...QUIET, ...facts }, isForced)
     if (message === '') t.ok(decide(false), step)
     else {
-      const command = { use: /ca roll use --force` does not/, finish: /ca roll finish --force` does/ }
+      const command = {
+        use: /ca roll use --force` does not/,
+        finish: /ca roll finish --force` does/,
+      }
       const members = step === 'cancel' ? undefined : { action: Object(command)[step] }
       t.throws(() => decide(false), { code: 'CERT_ROLL_REFUSED', message, members })
     }

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { ServedAccount, Store } from '@gatehouse/cert-store/port'
-import { toTime } from '@gatehouse/net'
+import { toTime } from '@gatehouse/issuance/times'
 import type { RevocationReason } from '@gatehouse/pki'
 import { optional } from '@gatehouse/service-kit/config'
 import type { FastifyRequest } from 'fastify'

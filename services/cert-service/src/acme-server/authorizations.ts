@@ -1,7 +1,7 @@
 import { malformed, type PublicKey, readPayload, toIdentifier } from '@gatehouse/acme/server'
 import type { Proof, ServedOrder } from '@gatehouse/cert-store/port'
 import { readName } from '@gatehouse/issuance/request'
-import { toTime } from '@gatehouse/net'
+import { toTime } from '@gatehouse/issuance/times'
 import type { Name } from '@gatehouse/pki'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'

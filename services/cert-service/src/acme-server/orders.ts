@@ -11,7 +11,7 @@ import {
 import type { Proof, ServedAccount, ServedOrder } from '@gatehouse/cert-store/port'
 import { ORDER_OPEN } from '@gatehouse/cert-store/port'
 import { readName } from '@gatehouse/issuance/request'
-import { toTime } from '@gatehouse/net'
+import { toTime } from '@gatehouse/issuance/times'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { advance, finalize, prepare, requireIssuable } from './finalize.ts'

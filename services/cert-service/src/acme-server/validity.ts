@@ -1,7 +1,6 @@
 import { AcmeProblem, malformed } from '@gatehouse/acme/server'
 import type { IssuanceRequest } from '@gatehouse/issuance/request'
-import { HOUR } from '@gatehouse/issuance/times'
-import { toTime } from '@gatehouse/net'
+import { HOUR, toTime } from '@gatehouse/issuance/times'
 import { PROFILES, type Profile } from '@gatehouse/pki'
 import type { FastifyInstance } from 'fastify'
 

@@ -1,7 +1,6 @@
 import type { CertificateRecord, ProbeState } from '@gatehouse/cert-store/port'
 import type { CertEvent } from '@gatehouse/issuance'
-import { DAY, describeTimes, planRenewal } from '@gatehouse/issuance/times'
-import { toTime } from '@gatehouse/net'
+import { DAY, describeTimes, planRenewal, toTime } from '@gatehouse/issuance/times'
 import type { EventHead, NewEvent } from '@gatehouse/service-kit/events'
 
 const YEAR = 366 * DAY

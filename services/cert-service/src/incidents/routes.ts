@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { IssuedCertificate } from '@gatehouse/cert-store/port'
-import { toTime } from '@gatehouse/net'
+import { toTime } from '@gatehouse/issuance/times'
 import { optional, suggest } from '@gatehouse/service-kit/config'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'

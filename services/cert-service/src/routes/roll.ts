@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { nextStep } from '@gatehouse/issuance/issuers'
-import { toTime } from '@gatehouse/net'
+import { toTime } from '@gatehouse/issuance/times'
 import type { Authority } from '@gatehouse/pki'
 import { optional } from '@gatehouse/service-kit/config'
 import type { FastifyRequest } from 'fastify'

@@ -7,7 +7,7 @@ import {
 } from '@gatehouse/cert-store/port'
 import { describeCertificate } from '@gatehouse/issuance'
 import { nameOrNone, pointingTo, readName } from '@gatehouse/issuance/request'
-import { toTime } from '@gatehouse/net'
+import { toTime } from '@gatehouse/issuance/times'
 import { KEY_TYPES } from '@gatehouse/pki'
 import { optional } from '@gatehouse/service-kit/config'
 import { Type } from 'typebox'

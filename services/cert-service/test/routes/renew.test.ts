@@ -1,4 +1,4 @@
-import { toTime } from '@gatehouse/net'
+import { toTime } from '@gatehouse/issuance/times'
 import { parseCertificate } from '@gatehouse/pki'
 import t, { type Test } from 'tap'
 import { startAcme } from '../helpers/acme-service.ts'
