@@ -188,6 +188,7 @@ function typeLine(schema: ConfigSchema, key: string, isRequired: boolean, twin?:
 
 function fallbackOf(schema: ConfigSchema, isRequired: boolean): string {
   if (schema.default === undefined) return isRequired ? 'required' : ''
+  if (schema.default === '') return 'default empty'
   const isText = typeof schema.default === 'string'
   return `default \`${isText ? schema.default : JSON.stringify(schema.default)}\``
 }

@@ -55,8 +55,10 @@ async function identify(app: FastifyInstance, { storage }: ForwardAuthConfig, te
   for await (const row of readAudit(storage, 0)) {
     const { event, provider = '', person = '*', username, email, name } = row
     if (person === '*' || !['sign-in', 'session-ended'].includes(event)) continue
-    for (const alias of [person, username, email, name]) if (alias !== undefined) names.add(alias)
-    if (isAbout(row, text)) people.set(person, { provider, id: person.slice(provider.length + 1) })
+    const id = person.slice(provider.length + 1)
+    for (const alias of [person, id, username, email, name])
+      if (alias !== undefined) names.add(alias)
+    if (isAbout(row, text)) people.set(person, { provider, id })
   }
   return selectOne(people, text, [...names])
 }

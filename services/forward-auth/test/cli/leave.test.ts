@@ -148,6 +148,7 @@ t.test('the names of a person', async (t) => {
       'adda@example.com',
       'nobody has signed in who is called adda@example.com; did you mean ada@example.com?',
     ],
+    ['gonne', 'nobody has signed in who is called gonne; did you mean gone?'],
     ['zzzzzzzz', 'nobody has signed in who is called zzzzzzzz'],
     ['x\u001b[2J', 'nobody has signed in who is called x\\u001b[2J'],
   ]
