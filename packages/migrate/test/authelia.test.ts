@@ -157,7 +157,7 @@ t.test('what does not move is said, once for each section', async (t) => {
   ])
     t.equal(text.split(says).length, 2, says)
   t.match(text, 'or move to the provider: gitea, grafana.')
-  t.match(text, 'themes: is not a known setting, did you mean theme?')
+  t.match(text, 'themes: is not a known setting; did you mean theme?')
   t.match(text, 'themes (line')
   t.notMatch(yaml, 'CANARY')
 })

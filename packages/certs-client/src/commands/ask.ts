@@ -1,6 +1,6 @@
 import { escaped, hintAt, printable } from '@gatehouse/service-kit/program'
 import { clientClock } from '../clock.ts'
-import { ClientError } from '../errors.ts'
+import { CLIENT_ERRORS, ClientError } from '../errors.ts'
 import { openService } from '../open.ts'
 import type { ActionFor, CertService } from '../service.ts'
 import {
@@ -68,7 +68,8 @@ export const forEach = (step: SubjectStep): ClientCommand =>
         yield options.json ? `${JSON.stringify(value)}\n` : text
       } catch (error) {
         // What the client itself meets, such as a service that is away, the others would meet, too.
-        const isOfSubject = error instanceof ClientError && !error.code.startsWith('CERT_CLIENT_')
+        const isOfSubject =
+          error instanceof ClientError && !Object.hasOwn(CLIENT_ERRORS, error.code)
         if (words.length < 2 || !isOfSubject) throw error
         failures.push(new ClientError(error.code, `${printable(subject)}: ${error.message}`, error))
       }

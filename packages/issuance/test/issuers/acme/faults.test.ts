@@ -17,6 +17,9 @@ const typed = (status: number, type: string, headers = {}): Reply => ({
 const STATUSES = [400, 401, 403, 404, 405, 409, 410, 413, 415, 422, 429, 500, 502, 503, 504]
 const REFUSALS = ['rejectedIdentifier', 'badCSR', 'caa']
 
+/** A CA that refuses a nonce has not done what it was asked for (RFC 8555 section 6.5). */
+const BAD_NONCE = typed(400, 'badNonce')
+
 const reply = fc.oneof(
   fc.constantFrom<Reply>('reset', { body: '<html>' }, { body: {} }),
   fc.constantFrom(...STATUSES).map((status): Reply => ({ status, body: '' })),
@@ -24,7 +27,7 @@ const reply = fc.oneof(
   fc.constantFrom(500, 503).map((status) => typed(status, 'serverInternal')),
   fc.nat(90_000).map((s) => typed(429, 'rateLimited', { 'retry-after': String(s) })),
   fc.nat(900).map((s) => typed(503, 'rateLimited', { 'retry-after': String(s) })),
-  fc.constant(typed(400, 'badNonce')),
+  fc.constant(BAD_NONCE),
   fc.constant(typed(403, 'orderNotReady')),
   fc.constant(typed(400, 'accountDoesNotExist')),
   fc.constantFrom(...REFUSALS).map((type) => typed(403, type)),
@@ -33,7 +36,9 @@ const reply = fc.oneof(
 const fault: fc.Arbitrary<Fault> = fc.oneof(
   {
     weight: 4,
-    arbitrary: fc.record({ what: fc.constant('answer' as const), reply, done: fc.boolean() }),
+    arbitrary: fc
+      .record({ what: fc.constant('answer' as const), reply, done: fc.boolean() })
+      .map((answer) => ({ ...answer, done: answer.done && answer.reply !== BAD_NONCE })),
   },
   { weight: 1, arbitrary: fc.record({ what: fc.constantFrom('kill' as const, 'term' as const) }) },
 )
