@@ -118,6 +118,7 @@ const OPERATIONS = [
   'retryOrders',
   'revokeAcmeAccount',
   'revokeCertificate',
+  'revokeLeaked',
   'stepRootRoll',
 ]
 
