@@ -13,7 +13,7 @@ import {
   readTraefikForwardAuth,
   translateTraefikForwardAuth,
 } from './traefik-forward-auth/read.ts'
-import { VERSION_2, VERSION_4 } from './traefik-forward-auth/settings.ts'
+import { VERSION_2, VERSION_3, VERSION_4 } from './traefik-forward-auth/settings.ts'
 
 /** The programs that people move from, by name. */
 export const PROGRAMS = {
@@ -29,6 +29,7 @@ export const PROGRAMS = {
     service: 'forward-auth',
     tables: {
       'traefik-forward-auth 4': VERSION_4,
+      'traefik-forward-auth 3': VERSION_3,
       'thomseddon/traefik-forward-auth 2': VERSION_2,
     },
     read: readTraefikForwardAuth,

@@ -155,6 +155,19 @@ portals:
     requests: [['https://app.example.com/', EVERYBODY]],
   },
   {
+    shape: 'variables of traefik-forward-auth 3, with Google, in a compose file',
+    program: 'traefik-forward-auth',
+    text: `      - TFA_HOSTNAME=auth.example.com
+      - TFA_COOKIEDOMAIN=example.com
+      - TFA_AUTHPROVIDER=google
+      - TFA_AUTHGOOGLE_CLIENTID=gate
+      - TFA_AUTHGOOGLE_CLIENTSECRET=CANARY
+      - TFA_AUTHGOOGLE_ALLOWEDEMAILS=ada@example.com,eve@other.example
+      - TFA_TOKENSIGNINGKEY=CANARY
+`,
+    requests: [['https://app.example.com/', ['ada', 'eve']]],
+  },
+  {
     shape:
       'Authelia with APIs that are open, and everything else for those who have signed in twice',
     program: 'authelia',

@@ -70,6 +70,27 @@ export const VERSION_4_KEYS = [
   ),
 ]
 
+/** Keys of ItalyPaleAle/traefik-forward-auth 3.6, with the deprecated ones. */
+export const VERSION_3_KEYS = words(`
+  hostname cookieDomain cookieName cookieInsecure sessionLifetime port bind basePath logLevel
+  omitHealthCheckLogs logAsJson logsOtelCollectorEndpoint metricsServerEnabled metricsServerPort
+  metricsServerBind metricsOtelCollectorEndpoint metricsPort metricsBind enableMetrics tokenSigningKey
+  authenticationTimeout tlsPath tlsCertPEM tlsKeyPEM tlsCAPEM tlsClientAuth trustedRequestIdHeader
+  tracingSampling tracingOtelCollectorEndpoint sessionTokenAudience authProvider
+  authGoogle_clientID authGoogle_clientSecret authGoogle_allowedUsers authGoogle_allowedEmails
+  authGoogle_allowedDomains authGoogle_requestTimeout
+  authGitHub_clientID authGitHub_clientSecret authGitHub_allowedUsers authGitHub_requestTimeout
+  authMicrosoftEntraID_tenantID authMicrosoftEntraID_clientID authMicrosoftEntraID_clientSecret
+  authMicrosoftEntraID_azureFederatedIdentity authMicrosoftEntraID_allowedUsers
+  authMicrosoftEntraID_allowedEmails authMicrosoftEntraID_requestTimeout
+  authOpenIDConnect_clientID authOpenIDConnect_clientSecret authOpenIDConnect_tokenIssuer
+  authOpenIDConnect_allowedUsers authOpenIDConnect_allowedEmails authOpenIDConnect_requestTimeout
+  authOpenIDConnect_enablePKCE authOpenIDConnect_tlsInsecureSkipVerify
+  authOpenIDConnect_tlsCACertificatePEM authOpenIDConnect_tlsCACertificatePath
+  authTailscaleWhois_allowedTailnet authTailscaleWhois_allowedUsers
+  authTailscaleWhois_requestTimeout
+`)
+
 /** Flags of thomseddon/traefik-forward-auth 2, with the deprecated ones. */
 export const VERSION_2_FLAGS = words(`
   log-level log-format auth-host config cookie-domain insecure-cookie cookie-name csrf-cookie-name

@@ -8,7 +8,7 @@ import { recognise } from '../src/migrate.ts'
 import { PROGRAMS } from '../src/programs.ts'
 import { rowOf, type SettingTable } from '../src/table.ts'
 import { areMarked, migration } from './kit.ts'
-import { VERSION_2_FLAGS, VERSION_4_KEYS } from './reference.ts'
+import { VERSION_2_FLAGS, VERSION_3_KEYS, VERSION_4_KEYS } from './reference.ts'
 
 const TABLES = PROGRAMS['traefik-forward-auth'].tables
 
@@ -47,6 +47,7 @@ cookie-domain = example.com
 t.test('the tables have every setting of their references, and no other', async (t) => {
   const references: [table: SettingTable, names: string[]][] = [
     [TABLES['traefik-forward-auth 4'], VERSION_4_KEYS],
+    [TABLES['traefik-forward-auth 3'], VERSION_3_KEYS],
     [TABLES['thomseddon/traefik-forward-auth 2'], VERSION_2_FLAGS],
   ]
   for (const [table, reference] of references) {
@@ -93,6 +94,97 @@ t.test('what the settings of version 4 become', async (t) => {
     t.strictSame([outcome.todos, outcome.refused], [0, []], JSON.stringify(settings))
     t.notMatch(outcome.yaml, 'CANARY')
   }
+})
+
+const VERSION_3 = {
+  ...{ hostname: 'auth.example.com', cookieDomain: 'example.com', tokenSigningKey: 'CANARY' },
+  ...{ authProvider: 'openidconnect', authOpenIDConnect_clientID: 'gate' },
+  authOpenIDConnect_clientSecret: 'CANARY',
+  authOpenIDConnect_tokenIssuer: 'https://id.example.com',
+}
+const GOOGLE_3 = {
+  ...{ ...VERSION_3, authProvider: 'google', authGoogle_clientID: 'gate' },
+  authGoogle_clientSecret: 'CANARY',
+}
+const GITHUB_3 = {
+  ...{ ...VERSION_3, authProvider: 'github', authGitHub_clientID: 'gate' },
+  authGitHub_clientSecret: 'CANARY',
+}
+const ENTRA_3 = {
+  ...{ ...VERSION_3, authProvider: 'microsoft-entra-id', authMicrosoftEntraID_clientID: 'gate' },
+  authMicrosoftEntraID_tenantID: '6f0c2c1e-1111-4222-8333-444455556666',
+  authMicrosoftEntraID_azureFederatedIdentity: 'ManagedIdentity',
+}
+/** The same settings as environment variables. */
+const variablesOf = (settings: object) =>
+  Object.entries(settings)
+    .map(([key, setting]) => `TFA_${key.toUpperCase()}=${setting}\n`)
+    .join('')
+
+t.test('what the settings of version 3 become, in YAML and as variables', async (t) => {
+  const migrated = migration(t, 'traefik-forward-auth')
+  const portal = (more: object) => ({ portals: [more] })
+  // biome-ignore format: a table
+  const table: [settings: object, printed: object][] = [
+    [VERSION_3, { domains: [{ domain: 'example.com', authHost: 'auth.example.com' }], server: { host: '0.0.0.0', port: 4181 }, session: { lifetime: '2h' } }],
+    // The redirect URI was at the root, and cannot be kept.
+    [VERSION_3, portal({ name: 'main', loginLifetime: '5m', sharedCallback: undefined, allow: undefined })],
+    [VERSION_3, portal({ providers: [{ type: 'openIDConnect', name: 'openidconnect', clientId: 'gate', clientSecretFile: 'client-secret', issuerUrl: 'https://id.example.com', trustEmail: undefined }] })],
+    [{ ...VERSION_3, port: 80, basePath: 'gate', sessionLifetime: '12h', logAsJson: true, authenticationTimeout: '90s', metricsServerEnabled: true }, { server: { port: 80, basePath: '/gate' }, session: { lifetime: '12h' }, log: { format: 'json' }, portals: [{ loginLifetime: '90s' }] }],
+    [{ ...VERSION_3, authOpenIDConnect_requestTimeout: '5s', authOpenIDConnect_tlsCACertificatePath: 'ca.pem', authOpenIDConnect_enablePKCE: true }, portal({ providers: [{ timeout: '5s', caFile: 'ca.pem' }] })],
+    [{ ...VERSION_3, authGitHub_allowedUsers: ['ada'] }, portal({ allow: undefined })],
+    [{ ...VERSION_3, authOpenIDConnect_allowedUsers: ['1', '2'] }, portal({ allow: 'claims.sub in ["1", "2"]' })],
+    [{ ...VERSION_3, authOpenIDConnect_allowedUsers: ['1'], authOpenIDConnect_allowedEmails: ['ada@example.com'] }, portal({ providers: [{ trustEmail: 'unlessFalse' }], allow: 'claims.sub in ["1"] && EmailVerified() && claims.email in ["ada@example.com"]' })],
+    [{ ...GOOGLE_3, authGoogle_allowedDomains: ['example.com'] }, portal({ providers: [{ type: 'google', trustEmail: undefined }], allow: { emailDomains: ['example.com'] } })],
+    [{ ...GOOGLE_3, authGoogle_allowedDomains: ['example.com'], authGoogle_allowedEmails: ['ada@example.com'] }, portal({ allow: { condition: 'EmailVerified() && claims.email in ["ada@example.com"]', emailDomains: ['example.com'] } })],
+    [{ ...GITHUB_3, authGitHub_allowedUsers: ['ada', 'bob'] }, portal({ providers: [{ type: 'github' }], allow: 'claims.preferred_username in ["ada", "bob"]' })],
+    [{ ...ENTRA_3, authMicrosoftEntraID_allowedEmails: ['ada@example.com'] }, portal({ providers: [{ type: 'microsoftEntraID', trustEmail: 'unlessFalse', clientAssertion: { type: 'azureManagedIdentity' } }], allow: 'EmailVerified() && claims.email in ["ada@example.com"]' })],
+  ]
+  for (const [settings, printed] of table)
+    for (const text of [stringify(settings), `TZ=UTC\n${variablesOf(settings)}`]) {
+      const outcome = await migrated(text)
+      t.match(outcome.printed, printed, text)
+      t.strictSame([outcome.todos, outcome.refused], [0, []], `${text}\n${outcome.yaml}`)
+      t.notMatch(outcome.yaml, 'CANARY')
+      t.equal(await recognise('forward-auth', text, 'f'), 'traefik-forward-auth')
+    }
+})
+
+t.test('what version 3 says and cannot be translated lets nobody in', async (t) => {
+  const migrated = migration(t, 'traefik-forward-auth')
+  const tailscale = { ...VERSION_3, authProvider: 'tailscalewhois' }
+  const table: [settings: object, refused: string, says: RegExp][] = [
+    [GOOGLE_3, '/portals/0/providers/0', /lets anybody create an account/],
+    [{ ...GOOGLE_3, authGoogle_allowedDomains: ['*'] }, '/portals/0/allow/emailDomains', /TODO/],
+    [
+      { ...ENTRA_3, authMicrosoftEntraID_allowedUsers: ['ada'] },
+      '/portals/0/allow',
+      /may keep people out/,
+    ],
+    [
+      { ...tailscale, authTailscaleWhois_allowedUsers: ['ada'] },
+      '/portals/0/allow',
+      /may keep people out/,
+    ],
+    [{ ...VERSION_3, authOpenIDConnect_allowedGroups: ['a'] }, '/portals/0/allow', /not a known/],
+    [{ ...VERSION_3, alowedUsers: ['a'] }, '/portals/0/allow', /not a known/],
+    [{ ...VERSION_3, authProvider: 'other' }, '/portals', /there is no portal/],
+  ]
+  for (const [settings, refused, says] of table)
+    for (const text of [stringify(settings), variablesOf(settings)]) {
+      const outcome = await migrated(text)
+      t.ok(outcome.refused.includes(refused), `${text}\n${outcome.yaml}\n${outcome.refused}`)
+      t.ok(areMarked(outcome), outcome.yaml)
+      t.match(outcome.yaml.replaceAll(/\n *# +/g, ' '), says)
+      t.notMatch(outcome.yaml, 'CANARY')
+    }
+})
+
+t.test('the tailnet of version 3 is kept', async (t) => {
+  const settings = { ...VERSION_3, authProvider: 'tailscalewhois' }
+  const text = stringify({ ...settings, authTailscaleWhois_allowedTailnet: 'example.ts.net' })
+  const { printed } = await migration(t, 'traefik-forward-auth')(text)
+  t.match(printed.portals[0].providers, [{ type: 'tailscaleWhois', tailnet: 'example.ts.net' }])
 })
 
 t.test('what a person has to decide about is marked', async (t) => {
@@ -274,8 +366,26 @@ t.test('any settings give a valid file, or one that is refused at marked places'
       fc.tuple(...names.map((name) => textFor(name).map((text) => [name, text] as const))),
     )
     .map((entries) => stringify(nested(entries)))
+  const older = fc
+    .uniqueArray(fc.constantFrom(...VERSION_3_KEYS), { minLength: 2 })
+    .chain((names) =>
+      fc.tuple(...names.map((name) => textFor(name).map((text) => [name, text] as const))),
+    )
+    .chain((entries) =>
+      fc
+        .constantFrom(
+          'github',
+          'google',
+          'microsoftentraid',
+          'openidconnect',
+          'tailscalewhois',
+          'x',
+        )
+        .map((authProvider) => ({ ...Object.fromEntries(entries), authProvider })),
+    )
+    .map((settings) => stringify(settings))
   await fc.assert(
-    fc.asyncProperty(fc.oneof(flags, keys), async (text) => {
+    fc.asyncProperty(fc.oneof(flags, keys, older), async (text) => {
       const outcome = await migrated(text)
       t.ok(areMarked(outcome), `${text}\n${outcome.yaml}\n${outcome.refused}`)
       t.notMatch(outcome.yaml, 'CANARY')

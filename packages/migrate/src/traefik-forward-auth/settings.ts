@@ -75,6 +75,38 @@ export const VERSION_4: SettingTable = settings({
   [provider('tlsInsecureSkipVerify')]: 'certificates are always verified: give the CA',
 })
 
+const SERVER_KEYS = words(
+  'hostname port bind basePath tlsPath tlsCertPEM tlsKeyPEM tlsCAPEM tlsClientAuth trustedRequestIdHeader',
+)
+/** The settings of ItalyPaleAle/traefik-forward-auth 3, by their names in version 4. */
+export const RENAMED_IN_4: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(SERVER_KEYS.map((key) => [key, `server.${key}`])),
+  cookieDomain: 'cookies.domain',
+  cookieName: 'cookies.namePrefix',
+  cookieInsecure: 'cookies.insecure',
+  sessionLifetime: 'tokens.sessionLifetime',
+  tokenSigningKey: 'tokens.signingKey',
+  sessionTokenAudience: 'tokens.sessionTokenAudience',
+  logLevel: 'logs.level',
+  logAsJson: 'logs.json',
+  omitHealthCheckLogs: 'logs.omitHealthChecks',
+  authenticationTimeout: 'portals.0.authenticationTimeout',
+}
+
+/** Every setting of ItalyPaleAle/traefik-forward-auth 3, and what it becomes. */
+export const VERSION_3: SettingTable = settings({
+  [Object.keys(RENAMED_IN_4).join(' ')]: ['as in version 4', 'by another name there'],
+  'auth*_allowedUsers auth*_allowedEmails auth*_allowedDomains': {
+    becomes: '`allow`',
+    note: 'all lists must hold; users of Entra ID and Tailscale have other IDs here, so say who may come in',
+    restricts: true,
+  },
+  'authProvider auth*_*': ['`portals[].providers[]`', 'those of `authProvider` alone'],
+  [`metricsServerEnabled metricsServerPort metricsServerBind metricsPort metricsBind enableMetrics
+    metricsOtelCollectorEndpoint logsOtelCollectorEndpoint tracingOtelCollectorEndpoint tracingSampling`]:
+    'set `metrics` for Prometheus, and the variables `OTEL_*` for traces; the log goes to stdout',
+})
+
 /** Every setting of thomseddon/traefik-forward-auth 2, by its flag, and what it becomes. */
 export const VERSION_2: SettingTable = settings({
   'auth-host': ['`domains[].authHost`'],

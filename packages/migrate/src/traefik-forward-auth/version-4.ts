@@ -23,7 +23,7 @@ export const translateVersion4: Translate = (source, draft) => {
     draft.set(['portals'], [])
     draft.todo(['portals'], 'there is no portal.')
   }
-  const isDefault = source.text('defaultPortal') !== undefined
+  const isDefault = (source.text('defaultPortal') ?? source.text('authProvider')) !== undefined
   return [
     'List the address or host name of Traefik in server.trustedProxies, unless it runs on this machine.',
     'Save this file, and check it: gatehouse-auth check-config --config config.yaml',
@@ -73,7 +73,7 @@ function setPortal(source: SourceConfig, draft: Draft, number: number, index: nu
   const setting = (key: string) => source.take(`${start}.${key}`)
   const path = (key: string): Path => ['portals', index, key]
   const name = setting('name')
-  const ours = slug(name?.values[0] ?? '', 32)
+  const ours = slug(name?.values[0] ?? 'main', 32)
   draft.set(path('name'), ours, name)
   if (ours !== name?.values[0]?.toLowerCase())
     draft.comment(
@@ -90,7 +90,7 @@ function setPortal(source: SourceConfig, draft: Draft, number: number, index: nu
   const kinds = providers.map((item, place) =>
     setProvider(source, draft, `${start}.providers.${item}`, [...path('providers'), place]),
   )
-  setCallback(draft, path('sharedCallback'), kinds)
+  if (name) setCallback(draft, path('sharedCallback'), kinds)
   setHeaders(source, draft, number, index)
 }
 
