@@ -260,6 +260,6 @@ t.test('while the database is away', async (t) => {
   const shown = { event: 'access-refused', person: null }
   t.strictSame(rows, [shown, passed, row], 'what waited is written')
   const delayed = one.log.filter(({ msg }) => msg === 'audit rows could not be stored yet')
-  const message = /^The database cannot be used: 127\.0\.0\.1:\d+: \w+\.( Whether .*)?$/
+  const message = /^The database cannot be used: 127\.0\.0\.1:\d+: [\w, ]+\.( Whether .*)?$/
   t.match(delayed, [{ level: 40, err: { code: 'STORE_UNAVAILABLE', message } }])
 })
