@@ -466,3 +466,54 @@ t.test('what their routes do not open, Gatehouse does not open', async (t) => {
   )
   t.ok(opened >= 10, `${opened} checks were open`)
 })
+
+t.test('values of the Helm chart that cannot be read let nobody in', async (t) => {
+  const migrated = migration(t, 'oauth2-proxy')
+  const flags = `extraArgs:
+  provider: oidc
+  oidc-issuer-url: https://id.example.com
+  redirect-url: https://auth.example.com/oauth2/callback
+  cookie-domain: .example.com
+  email-domain: "*"
+  client-id: proxy
+extraEnv:
+  - name: OAUTH2_PROXY_CLIENT_SECRET
+    valueFrom: { secretKeyRef: { name: proxy, key: secret } }
+`
+  const table: [values: string, isOpen: boolean][] = [
+    ['', true],
+    ['config: { clientSecret: CANARY, cookieName: _proxy }\n', true],
+    ['resources: {}\nsessionStorage: { type: redis }\n', true],
+    ['config: { existingConfig: theirs }\n', false],
+    ['config: { google: { groups: [ops@example.com] } }\n', false],
+    ['alphaConfig: { enabled: true, configData: { a: b } }\n', false],
+    ['authenticatedEmailsFile: { enabled: true, restricted_access: ada@example.com }\n', false],
+    ['envFrom: [{ configMapRef: { name: theirs } }]\n', false],
+    [
+      '  - { name: OAUTH2_PROXY_ALLOWED_GROUPS, valueFrom: { configMapKeyRef: { name: a } } }\n',
+      false,
+    ],
+    ['  - { name: TZ, valueFrom: { fieldRef: { fieldPath: a } } }\n', true],
+  ]
+  for (const [values, isOpen] of table) {
+    const translated = await migrated(`${flags}${values}`)
+    t.equal(translated.todos === 0, isOpen, `${values}\n${translated.yaml}`)
+    t.ok(areMarked(translated), values)
+    t.notMatch(translated.yaml, 'CANARY')
+  }
+})
+
+t.test('a flag of the Helm chart wins over a variable, and that over its file', async (t) => {
+  const migrated = migration(t, 'oauth2-proxy')
+  const { printed } = await migrated(`config: { clientID: proxy, emailDomains: [file.example] }
+extraArgs: [--provider=oidc, --oidc-issuer-url=https://flag.example.com]
+extraEnv:
+  - { name: OAUTH2_PROXY_OIDC_ISSUER_URL, value: https://variable.example.com }
+  - { name: OAUTH2_PROXY_EMAIL_DOMAINS, value: variable.example }
+`)
+  const [portal] = printed.portals
+  t.match(portal, {
+    providers: [{ issuerUrl: 'https://flag.example.com', clientId: 'proxy' }],
+    allow: { emailDomains: ['variable.example'] },
+  })
+})

@@ -84,6 +84,41 @@ set_xauthrequest = true
     ],
   },
   {
+    shape: 'values of the Helm chart of oauth2-proxy',
+    program: 'oauth2-proxy',
+    text: `replicaCount: 2
+image: { tag: v7.15.0 }
+config:
+  clientID: cluster
+  existingSecret: oauth2-proxy
+  configFile: |-
+    email_domains = [ "*" ]
+    upstreams = [ "file:///dev/null" ]
+extraArgs:
+  provider: oidc
+  oidc-issuer-url: https://id.example.com
+  redirect-url: https://login.example.com/oauth2/callback
+  cookie-domain: .example.com
+  whitelist-domain: .example.com
+  email-domain: example.com
+  skip-auth-route: GET=^/public/
+extraEnv:
+  - name: OAUTH2_PROXY_COOKIE_SECRET
+    valueFrom: { secretKeyRef: { name: cookie, key: secret } }
+  - name: OAUTH2_PROXY_ALLOWED_GROUPS
+    value: family
+ingress:
+  enabled: true
+  hosts: [login.example.com]
+authenticatedEmailsFile: { enabled: false }
+`,
+    requests: [
+      ['https://app.example.com/', ['ada', 'bob']],
+      ['https://app.example.com/public/x', ANYBODY],
+      ['https://app.example.com/public/x', ['ada', 'bob'], 'POST'],
+    ],
+  },
+  {
     shape: 'a structured configuration of oauth2-proxy',
     program: 'oauth2-proxy',
     text: `server:

@@ -8,6 +8,7 @@ import {
 } from '../formats.ts'
 import { type RawSetting, readYamlSettings, type SourceSetting } from '../source.ts'
 import { rowOf } from '../table.ts'
+import { isChart, readChart } from './chart.ts'
 import { LISTS, OAUTH2_PROXY } from './settings.ts'
 
 const PREFIX = 'OAUTH2_PROXY_'
@@ -48,8 +49,8 @@ const ALPHA_PARTS: readonly [start: string, flag: string][] = [
 ]
 
 /**
- * Reads the settings of oauth2-proxy, by their flags: a `.cfg` file, environment variables, flags in lines, or a
- * structured configuration.
+ * Reads the settings of oauth2-proxy, by their flags: a `.cfg` file, environment variables, flags in lines, a
+ * structured configuration, or values of the Helm chart.
  * @throws ConfigError CONFIG_NOT_THEIRS
  */
 export async function readOauth2Proxy(text: string, file: string): Promise<SourceSetting[]> {
@@ -66,6 +67,7 @@ export async function readOauth2Proxy(text: string, file: string): Promise<Sourc
       .map((setting) => settingOf(setting, setting.spelling.slice(PREFIX.length).toLowerCase()))
   if (/^(providers|upstreamConfig|injectRe\w+Headers|server):/m.test(text))
     return readYamlSettings(text, file).flatMap(fromAlpha)
+  if (isChart(text)) return fromChart(await readChart(text, file))
   return (await readToml(text, file)).map((setting) => settingOf(setting, setting.spelling))
 }
 
@@ -78,6 +80,19 @@ function settingOf(
   // Lists are separated by commas wherever a value is one text.
   const items = LISTS.has(flag) ? values.flatMap((value) => value.split(',')) : values
   return { name: flag, spelling: shown, values: items.map((value) => value.trim()), line }
+}
+
+/** Takes each setting from the first source that has it. */
+function fromChart(sources: readonly (readonly SourceSetting[])[]): SourceSetting[] {
+  const taken = new Set<string>()
+  return sources.flatMap((source) => {
+    const settings = mergeRepeated(
+      source.map((setting) => settingOf(setting, setting.name, setting.spelling)),
+      (name) => LISTS.has(name),
+    ).filter(({ name }) => !taken.has(name))
+    for (const { name } of settings) taken.add(name)
+    return settings
+  })
 }
 
 function fromAlpha(setting: SourceSetting): SourceSetting[] {
