@@ -19,7 +19,9 @@ const BY_VARIABLE = new Map(
 )
 /** Flags with several values, separated by commas or given several times. */
 const isList = (name: string) =>
-  /^(cookie-domains?|domain|whitelist|auth\w+_\w+|rule\.[^.]+\.(whitelist|domains))$/.test(name)
+  /^(cookie-domains?|domain|whitelist|auth[A-Za-z]+_\w+|rule\.[^.]+\.(whitelist|domains))$/.test(
+    name,
+  )
 
 /**
  * Reads the settings of traefik-forward-auth: the YAML file of version 4 by ItalyPaleAle, that of version 3 or its

@@ -16,7 +16,9 @@ const USER_CLAIMS: Readonly<Record<string, string>> = {
 }
 const LISTS = ['allowedUsers', 'allowedEmails', 'allowedDomains']
 const NAMES = VERSION_3.flatMap(({ names }) => names)
-const KEYS = VERSION_4.flatMap(({ names }) => names.map((name) => name.replace(/.*\./, '')))
+const KEYS = VERSION_4.flatMap(({ names }) =>
+  names.map((name) => name.slice(name.lastIndexOf('.') + 1)),
+)
 
 /** Finds a name as the reference spells it: variables are in capitals. */
 const spelled = (names: readonly string[], text: string) =>
