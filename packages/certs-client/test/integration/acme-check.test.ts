@@ -61,7 +61,7 @@ t.test('a server of RFC 8555 is examined as a client would meet it', async (t) =
   t.match(tried.text, 'the account is deactivated again')
   t.notMatch(tried.text, KEY)
 
-  const refused = await check({ ca, kid: 'web-1', hmacFile, name: ['blocked.test'] }, false)
+  const refused = await check({ ca, kid: 'web-1', hmacFile, name: ['blocked.test'] }, true)
   const { findings, ...counts } = JSON.parse(refused.text)
   t.match(counts, { url: directoryUrl.href, faults: 1 })
   t.match(findings.at(-1), { level: 'fault', text: /^the CA says: .*blocked\.test/, advice: /./ })
@@ -74,7 +74,7 @@ t.test('a server of RFC 8555 is examined as a client would meet it', async (t) =
 t.test('what cannot be reached or is wrong is a fault or a wrong use', async (t) => {
   const { check, ca, hmacFile } = await stage(t)
   const port = await freePort()
-  const gone = await check({}, true, `https://127.0.0.1:${port}/acme/directory`)
+  const gone = await check({}, false, `https://127.0.0.1:${port}/acme/directory`)
   t.match(gone, {
     exitCode: 1,
     text: /^fault {4}no TLS connection to 127\.0\.0\.1: ECONNREFUSED\n +\w/,
@@ -83,14 +83,14 @@ t.test('what cannot be reached or is wrong is a fault or a wrong use', async (t)
   const plain = createServer((_, reply) => reply.writeHead(404).end())
   await new Promise<void>((resolve) => plain.listen(port, '127.0.0.1', resolve))
   t.teardown(() => plain.close())
-  t.match(await check({}, true, `http://127.0.0.1:${port}/acme`), {
+  t.match(await check({}, false, `http://127.0.0.1:${port}/acme`), {
     exitCode: 1,
     text: /^fault {4}the URL is not https\n(?:.*\n)*fault {4}there is no directory: the status is 404/m,
   })
-  t.match(await check({}, true, `https://127.0.0.1:${port}/acme`), { exitCode: 1, text: /no TLS/ })
+  t.match(await check({}, false, `https://127.0.0.1:${port}/acme`), { exitCode: 1, text: /no TLS/ })
 
   await t.rejects(check({ ca, kid: 'web-1' }), /need each other/)
-  await t.rejects(check({ ca }, true, 'http://certs.test/'), /plain http is refused/)
+  await t.rejects(check({ ca }, false, 'http://certs.test/'), /plain http is refused/)
   writeFileSync(hmacFile, 'not a key')
   await t.rejects(check({ ca, kid: 'web-1', hmacFile }), { code: 'CERT_CLIENT_CREDENTIALS' })
 })

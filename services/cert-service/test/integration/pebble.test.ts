@@ -146,7 +146,10 @@ t.test('orders by rfc2136 at a Pebble that refuses nonces and has alternate chai
     const asked = recordPaths(t)
     const { certificate } = await issuance.obtain(request, by)
     t.ok(new X509Certificate(certificate?.chain ?? '').checkPrivateKey(pair.privateKey))
-    const kinds = asked.filter((path) => path !== 'nonce-plz')
+    // A request whose nonce was refused is sent again.
+    const kinds = asked
+      .filter((path) => path !== 'nonce-plz')
+      .filter((path, index, paths) => path !== paths[index - 1])
     t.comment(kinds.join(' '))
     t.equal(kinds.filter((kind) => kind === 'finalize-order').length, 1)
     t.equal(kinds.filter((kind) => kind === 'certZ').length, 1)
