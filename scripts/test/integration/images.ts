@@ -33,7 +33,7 @@ export async function holdImages(t: Test, { docker }: Docker): Promise<void> {
     for (const target of IMAGES) {
       const [image] = JSON.parse(await docker('image', 'inspect', nameOf(target)))
       t.ok(image.Size < MAX_IMAGE, `${target} has ${Math.round(image.Size / 1e6)} MB`)
-      t.equal(image.Config.User, 'node')
+      t.equal(image.Config.User, '1000:1000')
       const { 'org.opencontainers.image.description': description, ...labels } = image.Config.Labels
       t.ok(description)
       t.strictSame(
