@@ -21,9 +21,12 @@ export async function* listing<Row extends object>(
   const measured: string[][] = []
   let line: ((cells: readonly string[]) => string) | undefined
   for await (const row of rows) {
+    if (json) {
+      yield `${JSON.stringify(row)}\n`
+      continue
+    }
     const cells = Object.values(columns).map((cell) => shownText(cell(row) ?? ''))
-    if (json) yield `${JSON.stringify(row)}\n`
-    else if (line) yield line(cells)
+    if (line) yield line(cells)
     else if (measured.push(cells) === MEASURED_ROWS) {
       const table = [titles, ...measured]
       line = lineOf(table)

@@ -1,5 +1,5 @@
 export { CONFIG_ERRORS, ConfigError, type ConfigFault } from '../errors.ts'
-export { suggest } from '../suggest.ts'
+export { hintAt } from '../suggest.ts'
 export { readNamedFile, requireNamedFile } from './files.ts'
 export { type Loaded, type LoadSettings, loadConfig } from './load.ts'
 export {

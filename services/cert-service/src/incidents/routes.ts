@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { IssuedCertificate } from '@gatehouse/cert-store/port'
 import { toTime } from '@gatehouse/issuance/times'
-import { optional, suggest } from '@gatehouse/service-kit/config'
+import { hintAt, optional } from '@gatehouse/service-kit/config'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { entryOf } from '../acme-server/entries.ts'
@@ -99,9 +99,7 @@ interface Bounds {
 async function requireKnown({ store, clock, keyNames }: FastifyInstance, key: string) {
   const certificates = await store.listRequested(actorOf(key), { now: clock.now() })
   if (certificates.length > 0) return
-  const near = suggest(key, keyNames)
-  const hint = near === undefined ? '' : `; did you mean ${near}?`
-  throw new CertError('CERT_NOT_FOUND', `no API key is called ${key}${hint}`)
+  throw new CertError('CERT_NOT_FOUND', `no API key is called ${key}${hintAt(key, keyNames)}`)
 }
 
 /** Ends the orders of a key, and waits for those that are under way. Gives the first names of what goes on then. */

@@ -52,7 +52,7 @@ export async function* listAudit({
 }
 
 /** The names that are remembered, to tell the nearest where nobody fits. */
-const MAX_NAMES = 10_000
+export const MAX_NAMES = 10_000
 
 async function* matching(
   rows: AsyncIterable<AuditRow>,
@@ -77,7 +77,8 @@ async function* matching(
   throw new Error(`the audit trail has nothing of that time about ${printable(subject + hint)}`)
 }
 
-function aliasesOf({ username, email, name }: AuditRow): readonly string[] {
+/** The names of the person of a row, beside the identifier. */
+export function aliasesOf({ username, email, name }: AuditRow): readonly string[] {
   return [email, username, name].filter((alias) => alias !== undefined)
 }
 

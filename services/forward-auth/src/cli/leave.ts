@@ -10,7 +10,7 @@ import { nameAtProvider, personOf } from '../session/session.ts'
 import { readAudit } from '../store/open.ts'
 import type { AuditRow, End } from '../store/store.ts'
 import { operator, startAside } from './aside.ts'
-import { isAbout } from './audit.ts'
+import { aliasesOf, isAbout, MAX_NAMES } from './audit.ts'
 import { describeSession } from './sessions.ts'
 
 const MAX_LISTED = 10_000
@@ -53,11 +53,11 @@ async function identify(app: FastifyInstance, { storage }: ForwardAuthConfig, te
     for (const { profile } of await findSessions(app, portal, { text }, MAX_LISTED))
       people.set(`${profile.provider}:${profile.id}`, profile)
   for await (const row of readAudit(storage, 0)) {
-    const { event, provider = '', person = '*', username, email, name } = row
+    const { event, provider = '', person = '*' } = row
     if (person === '*' || !['sign-in', 'session-ended'].includes(event)) continue
     const id = person.slice(provider.length + 1)
-    for (const alias of [person, id, username, email, name])
-      if (alias !== undefined) names.add(alias)
+    if (names.size < MAX_NAMES)
+      for (const alias of [person, id, ...aliasesOf(row)]) names.add(alias)
     if (isAbout(row, text)) people.set(person, { provider, id })
   }
   return selectOne(people, text, [...names])
